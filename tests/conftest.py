@@ -18,6 +18,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+try:
+    import pytest_timeout
+except ImportError:  # ansible-test does not install it
+    pytest_timeout = None
+
 UNDER_ANSIBLE_TEST = __name__.startswith("ansible_collections.")
 
 if UNDER_ANSIBLE_TEST:
@@ -36,6 +41,8 @@ else:
         PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),
     )
 
+from tests.support.patience import MOST, patient  # noqa: E402
+
 # Where /tmp is in memory, as in Debian 13, no records of holds may lie there. The folder beside it outlasts a reboot on every system.
 TEMPORARY = "/tmp"
 with contextlib.suppress(OSError):
@@ -46,7 +53,8 @@ with contextlib.suppress(OSError):
 
 hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
 # The same cases each time, so that what is found by chance is found by those who look for it.
-hypothesis.settings.register_profile("sample", derandomize=True)
+# Its own limit for one case is set before anybody knows how slow the machine will be meanwhile.
+hypothesis.settings.register_profile("sample", derandomize=True, deadline=200 * MOST)
 # What measures coverage slows all tests down.
 hypothesis.settings.register_profile("coverage", derandomize=True, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
@@ -57,6 +65,11 @@ def pytest_configure(config):
         for mark in ("long: takes minutes", "timeout: the limit of a test, where pytest-timeout is installed"):
             config.addinivalue_line("markers", mark)
         config.option.markexpr = "not long"
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_timeout_set_timer(item, settings):
+    return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=patient(settings.timeout)))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -50,6 +50,7 @@ sys.path.insert(0, str(ROOT))
 from tests.bed import doors, front, image, kernel  # noqa: E402
 from tests.bed.guest import BALANCER_PORT, FILES, PROBE_ADDRESS, Guest  # noqa: E402
 from tests.support import load, simulator  # noqa: E402
+from tests.support.patience import patient  # noqa: E402
 
 MOVES = ("start", "complete", "cancel")
 
@@ -370,7 +371,7 @@ def down(bed):
         clear_remains(bed)
         return
     os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + patient(60)
     while bed.supervisor() == pid:
         if time.monotonic() > deadline:
             raise Mistake(f"the supervisor does not end, see {bed.folder}/supervisor.log")

@@ -13,6 +13,7 @@ import uuid
 from pathlib import Path
 
 from tests.bed import kernel
+from tests.support.patience import patient
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE / "files"
@@ -153,7 +154,7 @@ class Guest:
         self.group.enter()
 
     async def wait_until_up(self, seconds):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         for port in self.ports:
             while not await self.answers(port):
                 if time.monotonic() > deadline:

@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+from tests.support.patience import patient
 from tests.support.processes import kill
 
 CLONE_NEWNS = 0x00020000
@@ -168,7 +169,7 @@ class ControlGroup:
 
     def empty(self):
         """Kill until none is left."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20)
         while pids := self.pids():
             self.kill()
             if time.monotonic() > deadline:

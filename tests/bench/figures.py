@@ -14,6 +14,7 @@ import time
 
 from tests.bench.stage import HERE, ROOT, StageError, cpu_of, middle
 from tests.demo import records
+from tests.support.patience import patient
 
 OURS = "graceful.azure.watch_events"
 PEER = str(HERE / "playbooks" / "handwritten.yml")
@@ -230,7 +231,7 @@ def one_reboot(stage, name, waiting, *arguments):
     visible = stage.visible(event_id)
     code = None
     cpu = before
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + patient(120)
     while code is None:
         stage.tick()
         code = process.poll()

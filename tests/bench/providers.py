@@ -24,6 +24,7 @@ import pytest
 from tests.bench.stage import ROOT, StageError
 from tests.support import load, playbook
 from tests.support.guests import Guests
+from tests.support.patience import patient
 from tests.support.simulator import SimulatorError
 
 SCENARIOS = ROOT / "extensions" / "molecule"
@@ -169,7 +170,7 @@ class Bed:
     # Events
 
     def until(self, condition, what, seconds=PATIENCE):
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while not (found := condition()):
             if time.monotonic() > deadline:
                 raise StageError(f"{self.provider.name}: {what} did not come within {seconds:.0f} s")
@@ -365,7 +366,7 @@ def of_provider(stage, provider, rate=None, kinds=KINDS, highest=False):
 
 def settled(bed, before, patience=15):
     """What the balancer says, once its checks have seen that the host is back."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + patient(patience)
     while (state := bed.state()) != before and time.monotonic() < deadline:
         time.sleep(1)
     return state

@@ -17,6 +17,7 @@ import time
 
 from tests.bench.stage import ROOT, StageError, cpu_of
 from tests.support import backend, nginx
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes, descendants
 from tests.support.watcher import until
@@ -60,7 +61,7 @@ def probe(port, count, pause=0.0, at_once=1):
     """Answers a second, of so many who ask at once."""
     command = [sys.executable, "-I", "-S", "-c", PROBES, str(port), str(count), str(pause)]
     clients = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for _each in range(at_once)]
-    told = [json.loads(client.communicate(timeout=120)[0]) for client in clients]
+    told = [json.loads(client.communicate(timeout=patient(120))[0]) for client in clients]
     if sum(each["good"] for each in told) != count * at_once:
         raise StageError(f"port {port}: not every probe was answered with 200: {told}")
     return count * at_once / max(each["seconds"] for each in told)

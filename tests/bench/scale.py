@@ -26,6 +26,7 @@ from pathlib import Path
 from tests.support import playbook, sshd
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import state_dir, write_inventory
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import cpu_seconds, kill, marked
 from tests.support.simulator import Simulator
@@ -121,7 +122,7 @@ class Hosts:
         finally:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
+                process.wait(patient(10))
             self._end_all()
             process.wait()
             shutil.rmtree(control, ignore_errors=True)
@@ -143,7 +144,7 @@ class Hosts:
 
 
 def until(condition, what):
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patient(PATIENCE)
     while not condition():
         if time.monotonic() > deadline:
             raise ScaleError(f"{what}: not within {PATIENCE:.0f} s")

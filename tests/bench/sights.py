@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 from tests.bench.stage import StageError
 from tests.support.meanwhile import Meanwhile
+from tests.support.patience import patient
 
 
 class Sight(Meanwhile):
@@ -52,7 +53,7 @@ class Sight(Meanwhile):
 
     def await_up(self, seconds=120):
         """Until the product runs on the member again after a reboot, so that all that is left is up to whoever takes it through the event."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while True:
             try:
                 if self.is_up():

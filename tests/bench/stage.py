@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.demo import records
 from tests.demo.schedule import HOSTS
 from tests.support import playbook
+from tests.support.patience import patient
 from tests.support.processes import cpu_seconds, descendants
 from tests.support.world import BACKEND, TICK, World
 
@@ -102,7 +103,7 @@ class Stage:
 
     def until(self, condition, what, seconds=PATIENCE):
         """Lets time pass until the condition holds."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while not condition():
             if time.monotonic() > deadline:
                 raise StageError("{0}: not within {1:.0f} s".format(what, seconds))

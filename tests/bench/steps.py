@@ -26,6 +26,7 @@ from tests.bench.stage import HERE, ROOT, StageError, middle
 from tests.demo import records
 from tests.support.cluster_members import KINDS
 from tests.support.cluster_site import NEEDED, ClusterSite
+from tests.support.patience import patient
 from tests.support.processes import kill_all
 
 OURS = "watch_events"
@@ -106,7 +107,7 @@ class Run:
         time.sleep(WATCHING)
 
     def _until(self, process, condition, what, patience=LONGEST):
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + patient(patience)
         while not condition():
             if process and process.poll() is not None and not condition():
                 raise StageError(f"{self.playbook} ended with {process.returncode} before this: {what}: {self.log.read_text(encoding='utf-8')[-3000:]}")

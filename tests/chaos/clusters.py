@@ -16,6 +16,7 @@ from tests.chaos.killer import HERE
 from tests.support.checkout import BUILD, ROOT
 from tests.support.cluster_members import KINDS
 from tests.support.cluster_site import ClusterSite
+from tests.support.patience import patient
 
 # Seconds for all runs of a case, and for one of them.
 CASE_LIMIT, RUN_LIMIT = 300.0, 200.0
@@ -46,14 +47,14 @@ def play(members, folder, case=None, **variables):
         with members.clients():
             event_id = site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=None, SettleSeconds=1)
             with mock.patch.dict(os.environ, environment):
-                process = site.start("handle_events", handle_events_timeout=RUN_LIMIT)
+                process = site.start("handle_events", handle_events_timeout=patient(RUN_LIMIT))
             was_killed = is_hit = False
-            ends = time.monotonic() + CASE_LIMIT
+            ends = time.monotonic() + patient(CASE_LIMIT)
             while process.poll() in (None, -signal.SIGKILL):
                 if process.returncode is not None:
                     was_killed = True
                     process.stdout.close()
-                    process = site.start("handle_events", handle_events_timeout=RUN_LIMIT)
+                    process = site.start("handle_events", handle_events_timeout=patient(RUN_LIMIT))
                 if not is_hit and "Started" in site.simulator.statuses(event_id):
                     is_hit = True
                     members.reboot(site, name)

@@ -27,6 +27,7 @@ from tests.chaos.killer import FOLDER, HERE, ROOT
 from tests.chaos.points import ALL as ALL_POINTS
 from tests.chaos.scenarios import ALL
 from tests.chaos.strike import strike
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings, program, run_facts, surroundings
 from tests.support.processes import kill, marked
 from tests.support.simulator import SimulatorError
@@ -118,7 +119,7 @@ class Stage:
         self._start("first", kill=self.case)
         struck = self.case.at is None and not self.case.once_approved
         self.unnoted = []
-        deadline = time.time() + CASE_LIMIT
+        deadline = time.time() + patient(CASE_LIMIT)
         while not self._over():
             self.tick()
             first = self.controllers[-1] if len(self.controllers) == 1 or self.case.company == "along" else None

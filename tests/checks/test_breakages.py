@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.support.checkout import BUILD, ROOT, checkout_files
+from tests.support.patience import patient
 
 COPIED = ("plugins", "roles", "playbooks", "meta", "tests", "galaxy.yml", "pyproject.toml", "extensions", "docs", "README.md")
 PLAN = "plugins/plugin_utils/_planning"
@@ -170,7 +171,9 @@ def test_a_breakage_is_noticed(copy, breakage):
     path.write_text(whole.replace(breakage.text, breakage.broken), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *breakage.tests.split()]
     try:
-        done = subprocess.run(command, cwd=copy, env=dict(os.environ, HYPOTHESIS_PROFILE="sample"), capture_output=True, text=True, timeout=590, check=False)
+        done = subprocess.run(
+            command, cwd=copy, env=dict(os.environ, HYPOTHESIS_PROFILE="sample"), capture_output=True, text=True, timeout=patient(590), check=False
+        )
     finally:
         path.write_text(whole, encoding="utf-8")
     assert done.returncode == 1 and "\nFAILED " in done.stdout, done.stdout[-3000:]

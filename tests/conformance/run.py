@@ -28,6 +28,7 @@ from pathlib import Path
 EVENTS = "/metadata/scheduledevents"
 NEWEST, PREVIEW = "2020-07-01", "2017-03-01"
 INSTANCE_VERSION = "2021-02-01"  # the instance endpoint has versions of its own
+PATIENCE = 5.0  # for what becomes of an event of the simulator
 PAUSE = 0.25  # before each request to a service that may answer five a second
 FIRST = ["EventId", "EventType", "ResourceType", "Resources", "EventStatus", "NotBefore"]
 FIELDS = {
@@ -122,8 +123,9 @@ class Service:
 class Simulator:
     """The simulator's control address, and the services of its VMs."""
 
-    def __init__(self, url):
+    def __init__(self, url, patience=PATIENCE):
         self.url = url
+        self.patience = patience
         vms = self.ask("GET", "/state")["Vms"]
         self.services = {name: Service(vm["Url"]) for name, vm in vms.items()}
         self.names = list(vms)
@@ -167,10 +169,10 @@ class Simulator:
     def report(self, event_id):
         return [event for event in self.ask("GET", "/events") if event["EventId"] == event_id][-1]
 
-    def until(self, event_id, status, seconds=5):
-        deadline = time.monotonic() + seconds
+    def until(self, event_id, status):
+        deadline = time.monotonic() + self.patience
         while self.report(event_id)["EventStatus"] != status:
-            expect(time.monotonic() < deadline, "the event is not", status, "after", seconds, "s")
+            expect(time.monotonic() < deadline, "the event is not", status, "after", self.patience, "s")
             time.sleep(0.02)
 
 
@@ -923,6 +925,7 @@ def main(arguments=None):
     parser.add_argument("--url", help="the metadata service (the simulator's first VM, with --control)")
     parser.add_argument("--malformed", action="store_true", help="send requests that the service should refuse, too")
     parser.add_argument("--control", help="the simulator's control address: all cases")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="for how many seconds to wait for what becomes of an event of the simulator")
     parser.add_argument("--case", action="append", help="only the case of this number")
     parser.add_argument("--list", action="store_true", help="lists the cases, and ends")
     options = parser.parse_args(arguments)
@@ -933,7 +936,7 @@ def main(arguments=None):
     if not options.url and not options.control:
         parser.error("where? give --url or --control")
     try:
-        simulator = Simulator(options.control) if options.control else None
+        simulator = Simulator(options.control, options.patience) if options.control else None
     except (OSError, http.client.HTTPException, Unlike, KeyError, TypeError, ValueError) as error:
         print("{} is no control address of a simulator: {}: {}".format(options.control, type(error).__name__, error), file=sys.stderr)
         return 2

@@ -17,6 +17,7 @@ import pytest
 from tests.conformance import run as suite
 from tests.matrix import environments
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.simulator import Simulator
 
 RUNNER = ROOT / "tests" / "conformance" / "run.py"
@@ -30,7 +31,7 @@ def simulator():
 
 @pytest.fixture(scope="module")
 def control(simulator):
-    return suite.Simulator(simulator.control)
+    return suite.Simulator(simulator.control, patient(5))
 
 
 @pytest.mark.parametrize("number", suite.CASES)
@@ -39,7 +40,7 @@ def test_the_simulator_does_what_is_known(control, number):
 
 
 def runner(*arguments):
-    done = subprocess.run([sys.executable, str(RUNNER), *arguments], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, str(RUNNER), *arguments], capture_output=True, text=True, timeout=patient(100), check=False)
     return done.returncode, done.stdout
 
 
@@ -169,5 +170,6 @@ def test_with_every_python(minor):
     if python is None:
         pytest.fail(f"Python 3.{minor} is not on this machine", pytrace=False)
     with Simulator(["a", "b", "c", "d"], options=["--domains", "2"], python=str(python)) as simulator:
-        done = subprocess.run([str(python), str(RUNNER), "--control", simulator.control], capture_output=True, text=True, timeout=100, check=False)
+        command = [str(python), str(RUNNER), "--control", simulator.control, "--patience", str(patient(5))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patient(100), check=False)
         assert done.returncode == 0, done.stdout

@@ -25,6 +25,7 @@ from tests.demo.live import Live  # noqa: E402
 from tests.demo.playbook import Playbook  # noqa: E402
 from tests.demo.screen import Screen, table  # noqa: E402
 from tests.demo.stage import INTERRUPTION, Azure, Watcher, count, impact_words, measured, take_folder  # noqa: E402
+from tests.support.patience import patient  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
 from tests.support.world import REQUESTS_PER_SECOND, TICK, World, WorldError  # noqa: E402
 
@@ -113,7 +114,7 @@ def run_with_collection(world, screen, playbook, planned, live):
         }
 
     live.show(WITH, so_far)
-    deadline = time.time() + PATIENCE_SECONDS
+    deadline = time.time() + patient(PATIENCE_SECONDS)
     while not (playbook.watching and time.time() >= begin + QUIET_SECONDS) and not playbook.failed and time.time() < deadline:
         watcher.tick()
         playbook.tick(True, {})
@@ -183,7 +184,7 @@ def run_control(world, screen, recorded, live):
         screen.say("host", "{0} {1}".format(impact["host"], impact_words(impact["type"], seconds)))
     while world.due:
         watcher.wait(TICK)
-    deadline = time.time() + 10
+    deadline = time.time() + patient(10)
     while not all(records.in_service(server) for server in watcher.tick().values()) and time.time() < deadline:
         time.sleep(TICK)
     watcher.wait(QUIET_SECONDS)

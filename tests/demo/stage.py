@@ -13,6 +13,7 @@ import signal
 import time
 
 from tests.demo import records
+from tests.support.patience import patient
 from tests.support.world import TICK, WorldError
 
 LOAD_REPORT_SECONDS = 10.0
@@ -124,7 +125,7 @@ class Watcher:
         return servers
 
     def wait(self, seconds):
-        until = time.time() + seconds
+        until = time.time() + patient(seconds)
         while time.time() < until:
             self.tick()
             time.sleep(TICK)

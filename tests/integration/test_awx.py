@@ -23,6 +23,7 @@ import pytest
 from tests.support.awx import Awx, RealAwx
 from tests.support.checkout import BUILD, ROOT
 from tests.support.others import fetch
+from tests.support.patience import patient
 from tests.support.programs import Job
 from tests.support.site import wait_until
 
@@ -81,7 +82,7 @@ class TestSetUp:
         command = ["ansible-playbook", "graceful.azure.awx", "-e", json.dumps(given), *arguments]
         environment = {**self.environment, **(login or {"CONTROLLER_OAUTH_TOKEN": self.awx.token})}
         before = len(self.awx.changes)
-        done = subprocess.run(command, env=environment, cwd=str(BUILD), capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(command, env=environment, cwd=str(BUILD), capture_output=True, text=True, timeout=patient(100), check=False)
         return done.returncode, done.stdout + done.stderr, list(self.awx.changes[before:])
 
     def one(self, kind, name):
@@ -265,7 +266,7 @@ def test_the_tests_of_the_set_up_run_against_an_awx_that_is_named():
         try:
             named = dict(pair.split("=", 1) for pair in shlex.split(awx.stdout.readline()))
             command = [sys.executable, "-m", "pytest", "-q", "-m", "long or not long", "-k", "TestSetUp and not minutes", __file__]
-            done = subprocess.run(command, cwd=str(ROOT), env={**os.environ, **named}, capture_output=True, text=True, timeout=380, check=False)
+            done = subprocess.run(command, cwd=str(ROOT), env={**os.environ, **named}, capture_output=True, text=True, timeout=patient(380), check=False)
         finally:
             awx.terminate()
     assert done.returncode == 0 and " failed" not in done.stdout, done.stdout
@@ -291,7 +292,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     time.sleep(0.2)
     # The survey gives texts.
     second = Job(tmp_path / "second", site.inventory, temporary(site), target="web", handle_events_wait="true", handle_events_timeout=60)
-    output, _nothing = second.process.communicate(timeout=100)
+    output, _nothing = second.process.communicate(timeout=patient(100))
     assert second.process.returncode == 0, output
     (told,) = second.artifacts()["graceful_azure"]
     assert (told["event_id"], told["outcome"], told["hosts"]["web1"]["state"]) == (event_id, "completed", "restored")
@@ -306,7 +307,7 @@ def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
     outcomes = []
     while not outcomes or site.records():
         job = Job(tmp_path / str(len(outcomes)), site.inventory, temporary(site), target="web", handle_events_wait="false")
-        output, _nothing = job.process.communicate(timeout=60)
+        output, _nothing = job.process.communicate(timeout=patient(60))
         assert job.process.returncode == 0, output
         outcomes.append([told["outcome"] for told in job.artifacts()["graceful_azure"]])
         assert len(outcomes) < 8, outcomes

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 
 from tests.support.azure import MEMBERS, NEEDED, stand_in
+from tests.support.patience import patient
 
 pytestmark = NEEDED
 
@@ -26,17 +27,17 @@ def fixture_azure(tmp_path):
 
 def test_hosts_of_one_pool_do_not_overwrite_each_other(azure):
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        told = list(pool.map(azure.hold, "abd", timeout=60))
+        told = list(pool.map(azure.hold, "abd", timeout=patient(60)))
     assert [each["addresses"][0]["condition"] for each in told] == ["held"] * 3
     assert [azure.state(name) for name in "abcd"] == ["Down"] * 4
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(azure.release, "abd", timeout=60))
+        list(pool.map(azure.release, "abd", timeout=patient(60)))
     assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
 
 
 def test_two_controllers_that_act_at_once_are_harmless(azure):
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(lambda _: azure.hold(), range(2), timeout=60))
+        list(pool.map(lambda _: azure.hold(), range(2), timeout=patient(60)))
     assert azure.state("a") == "Down"
     azure.release()
     assert azure.members() == MEMBERS
@@ -52,7 +53,7 @@ def test_the_module_runs_under_ansible(azure, tmp_path):
     task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=patient(120), check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "changed=1" in ran.stdout and azure.state("a") == "Down"
 
@@ -66,7 +67,7 @@ def test_credentials_may_be_defaults_of_the_action_group(azure, tmp_path):
     ]
     play = {"hosts": "localhost", "gather_facts": False, "module_defaults": {"group/graceful.azure.azure_resource_manager": shared}, "tasks": tasks}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    ran = subprocess.run(["ansible-playbook", str(tmp_path / "play.yml")], capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(["ansible-playbook", str(tmp_path / "play.yml")], capture_output=True, text=True, timeout=patient(120), check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -84,5 +85,5 @@ def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, pa
     check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
-    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=patient(120), check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr

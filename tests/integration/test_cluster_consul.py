@@ -22,6 +22,7 @@ from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.needs import NEEDS_IPV6
 from tests.support.nodes import until
+from tests.support.patience import patient
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
@@ -349,7 +350,7 @@ class TestEvents:
         """web2 waits until web1 is back."""
         events = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in ("web1", "web2")]
         together = []
-        process = site.start("handle_events", handle_events_timeout=150)
+        process = site.start("handle_events", handle_events_timeout=patient(150))
         while process.poll() is None:
             together.append({name for name in ("web1", "web2") if is_ours(bed.cluster[name])})
             time.sleep(0.1)
@@ -363,6 +364,6 @@ class TestEvents:
         process = site.start("handle_events")
         wait_until(lambda: is_ours(bed.cluster["web1"]), 100, "web1 is out")
         site.kill(process)
-        run = site.run(handle_events_timeout=150)
+        run = site.run(handle_events_timeout=patient(150))
         assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
         assert site.records() == []

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.kubernetes import NEEDED, Cluster
 from tests.support.module import PROGRAM, run_module
+from tests.support.patience import patient
 from tests.support.site import Site, wait_until
 
 pytestmark = [NEEDED, pytest.mark.timeout(240)]
@@ -174,7 +175,7 @@ def test_killed_in_mid_change(cluster, hold, tmp_path, point):
     if state == "present":
         given.update(type="kubernetes", name="k8s", options=cluster.options("web1"))
     words = [sys.executable, "-c", KILLED, event, pattern, str(nth), "cluster_hold", "-1", *sys.path]
-    done = subprocess.run(words, input=json.dumps({"ANSIBLE_MODULE_ARGS": given}), capture_output=True, text=True, cwd="/", timeout=60, check=False)
+    done = subprocess.run(words, input=json.dumps({"ANSIBLE_MODULE_ARGS": given}), capture_output=True, text=True, cwd="/", timeout=patient(60), check=False)
     assert done.returncode == -signal.SIGKILL, (done.returncode, done.stdout, done.stderr)
     if point == "record, not the cordon":
         # The event may be over before anybody goes on.

@@ -16,6 +16,7 @@ import pytest
 from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.nodes import NODES, until
 from tests.support.pacemaker import NEEDS, PROGRAMS, Cluster
+from tests.support.patience import patient
 from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_pacemaker.py hold the same with recorded answers, in a second.
@@ -207,7 +208,7 @@ class TestHandleEvents:
         first = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
         second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
         third = None
-        process = ready.start("handle_events", handle_events_timeout=120)
+        process = ready.start("handle_events", handle_events_timeout=patient(120))
         wait_until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         assert bed.running()["web2"] == 3 and ready.admin_states()["web2"] == "ready"
         run = ready.finish(process)

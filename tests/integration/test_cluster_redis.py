@@ -15,6 +15,7 @@ from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
 from tests.support.needs import NEEDS_IPV6
+from tests.support.patience import patient
 from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
 from tests.support.site import wait_until
 
@@ -264,7 +265,7 @@ class TestEvents:
     def test_all_hosts_go_out_one_after_the_other(self, cluster, site, writers):
         ids = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in cluster.nodes]
         most = 0
-        process = site.start("handle_events", handle_events_timeout=300)
+        process = site.start("handle_events", handle_events_timeout=patient(300))
         while process.poll() is None and not all("Completed" in site.simulator.statuses(event_id) for event_id in ids):
             most = max(most, sum("cluster" in path.name for path in site.records()))
             time.sleep(0.05)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.cluster_bed import Bed, only
 from tests.support.nodes import NODES, until
+from tests.support.patience import patient
 from tests.support.site import wait_until
 from tests.support.slurm import NEEDS, PROGRAMS, Cluster
 
@@ -160,7 +161,7 @@ class TestHandleEvents:
         job = bed.cluster.submit(20, "web1")
         until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"])
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-        process = ready.start("handle_events", handle_events_timeout=100)
+        process = ready.start("handle_events", handle_events_timeout=patient(100))
         wait_until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         while bed.cluster.jobs():
             assert ready.simulator.event(event_id)["Approvals"] == []
@@ -184,7 +185,7 @@ class TestHandleEvents:
         process = ready.start("handle_events")
         wait_until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         ready.kill(process)
-        run = ready.run(handle_events_timeout=100)
+        run = ready.run(handle_events_timeout=patient(100))
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert ready.records() == []
         bed.is_as_before()

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread, program
+from tests.support.patience import patient
 from tests.support.site import Site
 from tests.support.sshd import SSHD
 from tests.support.web import Web
@@ -38,12 +39,12 @@ def see_a_reboot_through(site):
     assert checked.status == 0, checked.output
     began = time.time()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web3"], ImpactSeconds=2, SettleSeconds=1)
-    process = site.start("handle_events", handle_events_timeout=200)
+    process = site.start("handle_events", handle_events_timeout=patient(200))
     try:
         site.simulator.wait_for(event_id, "Started", 120)
     except AssertionError as error:
         process.terminate()
-        raise AssertionError(f"{error}\n{process.communicate(timeout=30)[0]}") from error
+        raise AssertionError(f"{error}\n{process.communicate(timeout=patient(30))[0]}") from error
     hit = time.time()
     assert [name for name in site.names if site.is_out(name)] == ["web1", "web3"]
     site.kill_web("web1")
@@ -140,7 +141,7 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
             )
         site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-        process = site.start("handle_events", handle_events_timeout=200)
+        process = site.start("handle_events", handle_events_timeout=patient(200))
         lines = []
         for line in process.stdout:
             lines.append(line)

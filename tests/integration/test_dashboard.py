@@ -19,6 +19,7 @@ import yaml
 
 from tests.support.checkout import BUILD, ROOT
 from tests.support.others import unpack
+from tests.support.patience import patient
 from tests.support.prometheus import Dashboard, Prometheus, needs_prometheus
 from tests.support.receiver import Receiver
 from tests.support.site import wait_until
@@ -192,7 +193,9 @@ def test_grafana_knows_all_that_the_dashboard_says(version):
     folder = unpack(TYPES[version], BUILD / "others")
 
     def read(content):
-        run = subprocess.run([sys.executable, "-I", "-c", READ, folder], input=json.dumps(content), capture_output=True, text=True, timeout=60, check=False)
+        run = subprocess.run(
+            [sys.executable, "-I", "-c", READ, folder], input=json.dumps(content), capture_output=True, text=True, timeout=patient(60), check=False
+        )
         assert run.returncode == 0, run.stderr
         return list(dropped(content, json.loads(run.stdout)))
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.processes import descendants, start_of
 
 pytestmark = pytest.mark.timeout(400)
@@ -47,7 +48,7 @@ class Demo:
         return self.screen.read_text(encoding="utf-8")
 
     def until(self, words):
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + patient(180)
         while words not in self.text():
             assert self.process.poll() is None, self.text()
             assert time.monotonic() < deadline, self.text()
@@ -67,12 +68,12 @@ def start(tmp_path):
     for demo in demos:
         if demo.process.poll() is None:
             demo.process.terminate()
-            demo.process.wait(60)
+            demo.process.wait(patient(60))
         shutil.rmtree(demo.temporary)
 
 
 def all_gone(processes):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while any(start_of(pid) == started for pid, started in processes.items()):
         if time.monotonic() > deadline:
             return False
@@ -92,7 +93,7 @@ def test_interrupted_in_the_middle_of_an_event(start, inherited):
     processes = descendants(demo.process.pid)
     assert len(processes) >= 8
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(60) == 130
+    assert demo.process.wait(patient(60)) == 130
     assert "Traceback" not in demo.text()
     assert all_gone(processes)
     assert list(demo.temporary.iterdir()) == []
@@ -107,12 +108,12 @@ def test_two_side_by_side_one_of_them_killed(start, tmp_path):
     assert (tmp_path / "output-2" / "inventory.yml").exists()
     ours = {pid: started for pid, started in descendants(first.process.pid).items() if "ansible" not in command_of(pid)}
     first.process.kill()
-    first.process.wait(10)
+    first.process.wait(patient(10))
     # Servers, HAProxy, simulator and load go with it; the playbook ends when it finds nobody to talk to.
     assert all_gone(ours)
     second.until("web1 out, drain")
     second.process.terminate()
-    assert second.process.wait(60) == 130
+    assert second.process.wait(patient(60)) == 130
 
 
 def command_of(pid):

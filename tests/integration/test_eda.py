@@ -19,6 +19,7 @@ import urllib.request
 import pytest
 
 from tests.support.checkout import BUILD
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.programs import Rulebook
@@ -175,7 +176,7 @@ def test_mistakes_end_it_before_anything_runs(start):
     """An argument of a wrong type, and a webhook that anybody could use."""
     rulebooks = [start("handle_events", imds_urls="http://x"), start("webhook", webhook_port=free_port(), webhook_host="127.0.0.1")]
     for rulebook, wanted in zip(rulebooks, ("imds_urls is 'http://x'; it must be a list of URLs", "Give one of token and hmac_secret")):
-        assert rulebook.process.wait(100) != 0
+        assert rulebook.process.wait(patient(100)) != 0
         assert wanted in rulebook.text() and rulebook.runs() == 0
 
 

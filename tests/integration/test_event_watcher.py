@@ -25,6 +25,7 @@ from graceful_azure_watcher.hold import FastHold
 from graceful_azure_watcher.settings import DEFAULTS
 
 from tests.support.checkout import ROOT, must_pass
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
@@ -90,7 +91,7 @@ def test_a_command_from_appeared_to_gone(simulator, watcher, tmp_path):
     assert shown.returncode == 0 and "host www_1" in shown.stdout and "no event names this host" in shown.stdout
     assert watcher.metrics()['actions_started_total{kind="run"}'] == len(documents)
     process.terminate()
-    assert process.wait(5) == 0
+    assert process.wait(patient(5)) == 0
     assert watcher.run("--status").returncode == 3
 
 
@@ -104,7 +105,7 @@ def test_never_two_at_once_and_ended_with_the_watcher(simulator, watcher, tmp_pa
     time.sleep(0.5)
     assert len(noted(tmp_path / "noted")) == 1
     process.terminate()
-    assert process.wait(5) == 0
+    assert process.wait(patient(5)) == 0
     assert "ended" in watcher.lines()[-1]["what"]
 
 
@@ -140,7 +141,7 @@ def test_one_look_that_is_ended(simulator, watcher, tmp_path):
     process = watcher.start("--once")
     watcher.wait_for("action_done", 2)
     process.terminate()
-    assert process.wait(5) == 1
+    assert process.wait(patient(5)) == 1
     begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
     assert [event["event_id"] for event in begun] == [other]
 
@@ -152,7 +153,7 @@ def test_one_look_that_somebody_has_enough_of(simulator, watcher, tmp_path):
     process = watcher.start("--once")
     until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     process.send_signal(signal.SIGINT)
-    assert process.wait(5) == 1
+    assert process.wait(patient(5)) == 1
     assert "Traceback" not in watcher.log.read_text()
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
@@ -331,7 +332,7 @@ def test_the_second_vm_of_an_event_finds_the_job_of_the_first(simulator, watcher
         watcher.wait_for("action_busy")
         assert awx.posted() == []
         process.terminate()
-        process.wait(5)
+        process.wait(patient(5))
 
 
 def test_a_job_is_found_among_those_of_a_schedule(simulator, watcher):
@@ -593,7 +594,7 @@ def test_it_asks_once_a_second(simulator, watcher):
     process = running(watcher)
     time.sleep(2.5)
     process.terminate()
-    process.wait(5)
+    process.wait(patient(5))
     times = [request["Time"] for request in simulator.requests("www_1") if "scheduledevents" in request["Path"]]
     assert 3 <= len(times) <= 5
     gaps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
@@ -607,7 +608,7 @@ def test_it_ends_at_once_while_the_service_is_silent(simulator, watcher):
     time.sleep(1.5)
     process.terminate()
     start = time.monotonic()
-    assert process.wait(5) == 0
+    assert process.wait(patient(5)) == 0
     assert time.monotonic() - start < 2
 
 
@@ -648,7 +649,7 @@ def test_a_clock_that_is_an_hour_off(simulator, watcher, tmp_path, seconds):
     watcher.constants = None
     watcher.set(action="file", path=tmp_path / "told.json")
     command = watcher.command("--once")
-    done = subprocess.run([command[0], str(wrapper), *command[2:]], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([command[0], str(wrapper), *command[2:]], capture_output=True, text=True, timeout=patient(30), check=False)
     assert done.returncode == 0, done.stderr
     assert 890 < json.loads((tmp_path / "told.json").read_text())["events"][0]["seconds_until_not_before"] <= 900
 
@@ -689,7 +690,7 @@ def test_it_tells_the_service_manager(simulator, watcher, tmp_path):
         process.send_signal(signal.SIGTERM)
         while words[-1] != "STOPPING=1":
             words.append(manager.recv(100).decode())
-    assert process.wait(5) == 0
+    assert process.wait(patient(5)) == 0
     assert words[0] == "READY=1" and words.count("WATCHDOG=1") >= 2
     assert "WATCHDOG_USEC=30000000" in words
     assert watcher.log.read_text().startswith("<6>what=started ")
@@ -792,7 +793,7 @@ def test_the_commands_of_the_readme_run_it_without_systemd(simulator, tmp_path):
     }
     for place, here in places.items():
         copy, settings, run = (text.replace(place, here) for text in (copy, settings, run))
-    subprocess.run(["sh", "-e"], input=copy, text=True, check=True, timeout=20)
+    subprocess.run(["sh", "-e"], input=copy, text=True, check=True, timeout=patient(20))
     wanted = yaml.safe_load((ROLE / "vars/main.yml").read_text())["__event_watcher_files"]
     assert {path.name for path in (tmp_path / "code").iterdir()} == {os.path.basename(name) for name in wanted}
     (tmp_path / "etc/secret").write_text("s3cret\n")
@@ -802,12 +803,12 @@ def test_the_commands_of_the_readme_run_it_without_systemd(simulator, tmp_path):
         given[name] = str(tmp_path / name)
     (tmp_path / "etc/config.json").write_text(json.dumps(given))
     command = [sys.executable, *run.split()[1:], "--config", str(tmp_path / "etc/config.json")]
-    assert subprocess.run([*command, "--check"], capture_output=True, check=False, timeout=20).returncode == 0
+    assert subprocess.run([*command, "--check"], capture_output=True, check=False, timeout=patient(20)).returncode == 0
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert "what=started" in process.stderr.readline()
-        until(lambda: subprocess.run([*command, "--status"], capture_output=True, check=False, timeout=20).returncode == 0)
+        until(lambda: subprocess.run([*command, "--status"], capture_output=True, check=False, timeout=patient(20)).returncode == 0)
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(patient(10)) == 0
 
 
 # A day, at one a second.

@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.patience import patient
 from tests.support.roles import pretend_systemctl, write_noting_tasks
 from tests.support.site import Site, wait_until
 
@@ -675,7 +676,7 @@ def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
         ]
         site.write_inventory({**alone, "load_balancer_list": entries}, balancers=("lb1", "edge"))
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=0)
-        process = site.start("handle_events", handle_events_timeout=200)
+        process = site.start("handle_events", handle_events_timeout=patient(200))
         wait_until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")
         assert site.admin_states() == {"web1": "drain", "web2": "ready"}
         assert (edge.flags("shop", "shop_web1")[0], edge.flags("shop", "shop_web2")[0]) == (8, 0)

@@ -23,6 +23,7 @@ import pytest
 
 from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
 
@@ -49,7 +50,7 @@ class Web(http.server.ThreadingHTTPServer):
 
             def do_GET(self):
                 if self.path == "/slow":
-                    web.go.wait(20)
+                    web.go.wait(patient(20))
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(name)))
                 self.end_headers()
@@ -132,7 +133,7 @@ class Balancer:
         return next(row[columns.index(column)] for row in (line.split(",") for line in lines[1:]) if row[1:2] == [name])
 
     def until(self, condition):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + patient(10)
         while not condition():
             assert time.monotonic() < deadline, self.info()["servers"]
             time.sleep(0.02)
@@ -141,7 +142,7 @@ class Balancer:
         for web in self.web.values():
             web.go.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(patient(20))
         self.haproxy.stop()
         self._close_webs()
 

@@ -29,6 +29,7 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.patience import patient
 from tests.support.ports import free_port, listener
 
 # Some of it runs as another user.
@@ -321,7 +322,7 @@ def test_what_a_former_process_serves_whatever_the_port(start, hold, port):
             client.recv(1)
         # Whether it is web2's cannot be told where the port may be an offset, but it can where a server has the port.
         assert held == [1, 0 if port == "{}" else 1, 0]
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + patient(5)
         while any(sessions()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert sessions() == [0, 0, 0]
@@ -336,7 +337,7 @@ def dns():
 
 def await_flags(haproxy, server, expected):
     """Wait until the server has these flags; flags of the backend www."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while haproxy.flags("www", server)[0] != expected and time.monotonic() < deadline:
         time.sleep(0.05)
     assert haproxy.flags("www", server)[0] == expected
@@ -614,7 +615,7 @@ backend tracking
 
     @staticmethod
     def until_operational(haproxy, *states):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + patient(10)
         while haproxy.ask("show servers state www").splitlines()[2].split()[5] not in states:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -1159,7 +1160,7 @@ class TestMaster:
         )
         try:
             # While it loads it resets connections.
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + patient(10)
             while not (folder / "admin.sock").exists() or not _haproxy.Haproxy(str(folder / "master.sock"))._is_master():
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
@@ -1170,7 +1171,7 @@ class TestMaster:
             assert _haproxy.Haproxy(str(folder / "admin.sock")).level() == "admin"
         finally:
             os.killpg(master.pid, signal.SIGTERM)
-            master.wait(5)
+            master.wait(patient(5))
 
     @pytest.mark.parametrize("text", ["@1", "@!4711", "/run/haproxy-master.sock @1", "/run/haproxy/@1"])
     def test_a_prefix_of_it_is_refused_by_name(self, text):

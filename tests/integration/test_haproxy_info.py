@@ -29,6 +29,7 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, hap
 
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
 # Some of it runs as another user.
@@ -50,7 +51,7 @@ class Web(http.server.ThreadingHTTPServer):
 
             def do_GET(self):
                 if self.path == "/slow":
-                    web.go.wait(20)
+                    web.go.wait(patient(20))
                 self.send_response(200)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
@@ -106,7 +107,7 @@ class Balancer:
         self._clients.append(thread)
 
         def status():
-            thread.join(30)
+            thread.join(patient(30))
             return answer[0]
 
         return status
@@ -131,7 +132,7 @@ class Balancer:
         return haproxy_hold.run(dict(params, **more), False)
 
     def until(self, condition):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + patient(10)
         while not condition(self.server()):
             assert time.monotonic() < deadline, self.server()
             time.sleep(0.02)
@@ -142,7 +143,7 @@ class Balancer:
     def close(self):
         self.haproxy.stop()
         for client in self._clients:
-            client.join(30)
+            client.join(patient(30))
 
 
 @pytest.fixture
@@ -260,7 +261,7 @@ class TestWhatItSees:
         one = balancer()
         stopped = threading.Event()
         seen = Counter()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
 
         def play():
             while not stopped.is_set():
@@ -382,7 +383,7 @@ class TestIdle:
     def test_only_the_backends_that_are_waited_for(self, balancer, web):
         one = balancer(backend="  server web1 127.0.0.1:1\nbackend other\n", frontend="  use_backend other\n")
         status = one.get("/slow")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + patient(5)
         while one.info(backends=["other"])["idle"] and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not one.info(backends=["other"])["idle"] and not one.info()["idle"]
@@ -399,7 +400,7 @@ class TestIdle:
         one.until(lambda server: server["sessions"] == 1)
         one.haproxy.ask("set server www/web2 state maint")
         second = one.get("/slow")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + patient(5)
         # A request that any server may take waits in the backend's queue, and is none of this server's.
         while "web" not in one.haproxy.ask("show stat") and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -586,7 +587,7 @@ class TestFormerProcessNotCounted:
     def ends(self, one, web, look):
         web.go.set()
         assert one.slow() == 200
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20)
         while not look()["idle"]:
             assert time.monotonic() < deadline, look()
             time.sleep(0.2)
@@ -642,7 +643,7 @@ class TestFormerProcessNotCounted:
             outer = next(int(name) for name in os.listdir("/proc") if name.isdigit() and self.runs(name, "unshare", str(haproxy.folder)))
             (master,) = pathlib.Path("/proc/%d/task/%d/children" % (outer, outer)).read_text().split()
             os.kill(int(master), signal.SIGUSR2)
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + patient(10)
             while "Pid: %s\n" % before in haproxy.ask("show info"):
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
@@ -683,7 +684,7 @@ def test_the_wait_as_a_task(balancer, web, tmp_path):
         "        that: seen.idle\n" % (one.haproxy.socket, one.state_dir)
     )
     began = time.monotonic()
-    done = subprocess.run(["ansible-playbook", str(playbook)], capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(["ansible-playbook", str(playbook)], capture_output=True, text=True, timeout=patient(90), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "waiting for 1 session, 0 queued on www/web1" in done.stdout
     assert 5 < time.monotonic() - began < 60

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, hap
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
 TWO = """
@@ -212,7 +213,7 @@ def out_by_us(haproxy):
 
 
 def until(condition):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from tests.support.checkout import must_pass
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 
 pytestmark = [
@@ -41,7 +42,7 @@ class Guest:
         environment = dict(os.environ, **ansible_settings(self.folder))
         done = subprocess.run(
             ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(path)],
-            capture_output=True, text=True, env=environment, cwd=str(self.folder), timeout=120, check=False,
+            capture_output=True, text=True, env=environment, cwd=str(self.folder), timeout=patient(120), check=False,
         )  # fmt: skip
         return done.returncode == 0, done.stdout + done.stderr
 

@@ -19,6 +19,7 @@ import urllib.request
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
 PLAYBOOK = [
@@ -62,7 +63,7 @@ class Role:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=100,
+            timeout=patient(100),
             check=False,
         )
         return done.returncode, done.stdout
@@ -210,7 +211,7 @@ def test_at_the_link_local_address_of_an_own_network(role):
         assert addresses()
         url = "http://169.254.169.254/metadata/instance/compute/name?api-version=2021-02-01&format=text"
         code = "import sys, urllib.request; print(urllib.request.urlopen(urllib.request.Request(sys.argv[1], headers={'Metadata': 'true'})).read().decode())"
-        done = subprocess.run([*role.prefix, sys.executable, "-c", code, url], capture_output=True, text=True, check=True, timeout=20)
+        done = subprocess.run([*role.prefix, sys.executable, "-c", code, url], capture_output=True, text=True, check=True, timeout=patient(20))
         assert done.stdout == "web 1\n"
         assert role(state="stopped") > 0
         assert not addresses()

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
+from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.processes import descendants
 from tests.support.simulator import Simulator
@@ -54,8 +55,10 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
         process.send_signal(signal.SIGINT)
     else:
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=patient(30))
+    killed = time.monotonic()
     wait_until(lambda: not any(map(is_running, started)), 5, "the end of all that it started")
+    assert time.monotonic() - killed < 5
     asked = len(site.simulator.requests())
     time.sleep(2.5)
     assert len(site.simulator.requests()) == asked

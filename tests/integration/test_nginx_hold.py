@@ -29,6 +29,7 @@ from tests.support.module import PROGRAM as MODULE_PROGRAM
 from tests.support.module import run_module
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.nodes import until
+from tests.support.patience import patient
 from tests.support.ports import free_port
 
 pytestmark = NEEDED
@@ -76,7 +77,7 @@ class Bed:
             command = [sys.executable, backend.__file__, "--name", name, "--port", str(self.ports[name])]
             self.backends.append(subprocess.Popen(command))
         for name in ("one", "two"):
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + patient(10)
             while True:
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.ports[name])):
                     break
@@ -1193,7 +1194,7 @@ def test_the_load_with_kept_connections_fails_only_where_the_reload_closed_one(b
         bed.hold(None, "absent")
         time.sleep(0.5)
     process.terminate()
-    process.wait(30)
+    process.wait(patient(30))
     rows = load.read_requests(records)
     failed = [row for row in rows if row["outcome"] != load.OK]
     assert len(rows) > 200

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.nginx import NEEDED, PROGRAM
+from tests.support.patience import patient
 
 SHIPPED = Path("/etc/nginx/nginx.conf")
 
@@ -100,7 +101,7 @@ def write(folder, files):
 def dump(path, more="pid nginx.pid; error_log error.log;"):
     """What nginx reads, and why it refuses the configuration."""
     command = [PROGRAM, "-T", "-q", "-p", path.parent, "-c", path, "-g", more]
-    told = subprocess.run(command, capture_output=True, check=False, timeout=30, cwd=path.parent)
+    told = subprocess.run(command, capture_output=True, check=False, timeout=patient(30), cwd=path.parent)
     return told.stdout.decode("utf-8", "surrogateescape"), told.stderr.decode()
 
 

@@ -19,6 +19,7 @@ import yaml
 
 from tests.support.nodes import NODES, Nodes, needs, until
 from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
+from tests.support.patience import patient
 from tests.support.site import wait_until
 
 pytestmark = pytest.mark.timeout(240)
@@ -77,13 +78,13 @@ print(sent, sent - len(answered))
 
 def started(site, event_id, seconds=150):
     """A run that has approved the event."""
-    process = site.start("handle_events", handle_events_timeout=400)
+    process = site.start("handle_events", handle_events_timeout=patient(400))
     try:
         wait_until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
         assert process.poll() is None
     except AssertionError as error:
         process.terminate()
-        raise AssertionError(f"{error}\n{process.communicate(timeout=30)[0]}") from error
+        raise AssertionError(f"{error}\n{process.communicate(timeout=patient(30))[0]}") from error
     return process
 
 
@@ -106,7 +107,7 @@ class TestWorker:
         worker = subprocess.Popen(["sh", "-c", WORKER, "worker", str(jobs)])
         yield jobs
         worker.kill()
-        worker.wait(10)
+        worker.wait(patient(10))
 
     @pytest.fixture(name="site")
     def make_site(self, tmp_path, jobs):
@@ -156,7 +157,7 @@ class TestWorker:
         (jobs / "new" / "1").write_text("")
         wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-        process = site.start("handle_events", handle_events_timeout=400)
+        process = site.start("handle_events", handle_events_timeout=patient(400))
         wait_until((jobs / "pause").exists, 100, "paused")
         site.simulator.cancel(event_id)
         run = site.finish(process)
@@ -207,11 +208,11 @@ class TestKeepalived:
         assert run("out", "in") == [True, True]
         until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 60)
         time.sleep(1)
-        sent, lost = map(int, asker.communicate("enough\n", timeout=20)[0].split())
+        sent, lost = map(int, asker.communicate("enough\n", timeout=patient(20))[0].split())
         assert sent > 50 and lost == 0, (sent, lost)
         # With nobody else to take the address, it stays.
         nodes["web2"].must("sh", "-c", "kill $(cat /run/web2.pid)")
-        keepalived.wait(30)
+        keepalived.wait(patient(30))
         assert run("out", "out") == [False, False] and self.has_address(nodes, "web1")
         assert run("in") == [True]
 
@@ -247,7 +248,7 @@ class TestPostgresql:
         finally:
             if process:
                 subprocess.run([*be, str(POSTGRESQL / "pg_ctl"), "stop", "-m", "immediate", "-D", f"{folder}/data"], capture_output=True, check=False, cwd="/")
-                process.wait(30)
+                process.wait(patient(30))
             shutil.rmtree(folder, ignore_errors=True)
 
     @staticmethod
@@ -282,7 +283,7 @@ class TestPostgresql:
             assert "too many connections" in self.ask(server, "SELECT 1", check=False, **app).stderr
             busy.stdin.write("COMMIT;\n\\q\n")
             busy.stdin.close()
-            assert busy.wait(60) == 0
+            assert busy.wait(patient(60)) == 0
             assert run("out", "in") == [True, True] and self.limit(server) == "7" and not (tmp_path / "found").exists()
             assert self.ask(server, "SELECT count(*) FROM orders", **app).stdout == "1\n"
             # An operator lets nobody in.

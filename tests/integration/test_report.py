@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.site import Site, wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -96,7 +97,7 @@ def test_a_run_in_which_not_all_goes_well(tmp_path):
         # A client of web2 never ends, and the event comes at NotBefore.
         client = socket.create_connection(("127.0.0.1", site.listeners["web2"].port))
         busy = site.simulator.post_event(EventType="Freeze", Resources=["web2"], NoticeSeconds=45, **lasts)
-        process = site.start("handle_events", handle_events_report=str(site.folder / "reports"), handle_events_timeout=120)
+        process = site.start("handle_events", handle_events_report=str(site.folder / "reports"), handle_events_timeout=patient(120))
         wait_until(lambda: site.simulator.event(well)["Approvals"], 60, "web1 approved")
         broken = site.simulator.post_event(EventType="Redeploy", Resources=["web3"], **lasts)
         wait_until(lambda: site.simulator.event(broken)["Approvals"], 60, "web3 approved")

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.checkout import ROOT, must_pass
 from tests.support.module import PROGRAM
+from tests.support.patience import patient
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="real hosts are booted by root alone: sudo make test"),
@@ -56,7 +57,7 @@ class Guest:
         number = json.loads((self.folder / "bed.json").read_text())["number"]
         options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=2"]
         words = [self.folder / "ssh", "-i", self.folder / "key", *options, "root@198.18.%d.11" % number, command]
-        return subprocess.run(words, input=given, capture_output=True, timeout=90, check=False)
+        return subprocess.run(words, input=given, capture_output=True, timeout=patient(90), check=False)
 
     def shell(self, line):
         done = self.ssh(line)
@@ -99,7 +100,7 @@ class Guest:
     def reboot(self):
         before = self.shell("cat /proc/sys/kernel/random/boot_id")
         self.bed("reboot", "web1")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while time.monotonic() < deadline:
             said = self.ssh("cat /proc/sys/kernel/random/boot_id; systemctl is-system-running --wait").stdout.decode().split()
             if said and said[0] != before:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.processes import descendants, kill, marked
 
 pytestmark = pytest.mark.timeout(400)
@@ -41,7 +42,7 @@ def make_temporary():
 
 def left(temporary):
     """The processes and files that are left a moment after the end."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while (processes := list(marked(str(temporary)))) and time.monotonic() < deadline:
         time.sleep(0.1)
     return processes + list(temporary.iterdir())
@@ -55,7 +56,7 @@ def run(tmp_path, temporary, commands):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=patient(300),
         check=False,
         env=dict(os.environ, TMPDIR=str(temporary)),
     )
@@ -114,7 +115,7 @@ class Terminal:
             os.execve(command[0], command, dict(os.environ, TMPDIR=str(temporary), HOME=str(tmp_path)))
 
     def until(self, text):
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + patient(180)
         while text.encode() not in self.shown:
             assert time.monotonic() < deadline, self.shown.decode()
             if select.select([self.terminal], [], [], 0.2)[0]:

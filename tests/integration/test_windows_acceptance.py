@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed i
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import MODULES
 
 from tests.support.checkout import BUILD, ROOT
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.simulator import Simulator
 from tests.support.windows.inventory import fetch_collections, shape, surroundings, variables
@@ -40,7 +41,7 @@ def accept(folder, host, simulator):
         cwd=BUILD,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=patient(110),
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.support.checkout import BUILD
+from tests.support.patience import patient
 from tests.support.windows.inventory import fetch_collections, shape, surroundings
 from tests.support.windows.mixed import OFF_DUTY, ON_DUTY, Mixed
 
@@ -179,7 +180,7 @@ def test_a_health_site_that_is_not_there(mixed):
     mixed.write(**PROBED, **ANSWERS["iis_site"])
     before = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
-    run = mixed.site.run(handle_events_timeout=100)
+    run = mixed.site.run(handle_events_timeout=patient(100))
     assert run.status != 0 and "IIS has no site Health (load_balancer_health_probe_iis_site)." in run.output, run.output
     assert mixed.simulator.event(event_id)["Approvals"] == [] and mixed.duties("win1") == before
     assert all(host.mistakes() == [] and host.records() == {} for host in mixed.hosts.values())
@@ -194,7 +195,7 @@ def test_the_controller_is_killed_again_and_again(mixed):
     while mixed.simulator.event(event_id)["EventStatus"] in ("Scheduled", "Started") and kills < 25:
         limit = mixed.count_calls() + 5 + kills % 7 * 3
         process = mixed.site.start("handle_events")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while mixed.count_calls() < limit and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         if process.poll() is None:
@@ -228,7 +229,7 @@ def test_faults_of_one_host(mixed, fault):
     # What cannot be prepared for starts by itself.
     notice = 40 if fault in ("denied", "damaged") else 900
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=notice, ImpactSeconds=1, SettleSeconds=1)
-    run = mixed.site.run(handle_events_timeout=150)
+    run = mixed.site.run(handle_events_timeout=patient(150))
     approvals = mixed.simulator.event(event_id)["Approvals"]
     if notice == 900:
         assert run.status == 0 and len(approvals) == 1, run.output

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 from tests.support.windows.inventory import fetch_collections, surroundings, variables
@@ -43,7 +44,7 @@ def test_a_wait_survives_the_reboot(playbook, simulator, host):
     event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=None, ImpactSeconds=None)
     wait = {"imds_url": simulator.urls["win1"], "event_ids": [event_id], "state": "absent", "timeout": 60}
     process = playbook.start([{"name": "over", "graceful.azure.scheduled_events_wait": wait}], environment=surroundings())
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + patient(30)
     while len(host.calls()) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     simulator.start(event_id)

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import BUILD
+from tests.support.patience import patient
 
 # The Pythons on which a controller of that core runs; the first one found is taken. Together they are all of them.
 CORES = {
@@ -99,7 +100,7 @@ def locked(name):
 
 
 def run(trouble, *command):
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=MAKE_SECONDS)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patient(MAKE_SECONDS))
     if done.returncode != 0:
         said = [line for line in done.stdout.splitlines() if line.strip()] or [f"status {done.returncode}"]
         pytest.fail(f"{trouble}: {said[-1]}", pytrace=False)

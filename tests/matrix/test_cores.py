@@ -19,6 +19,7 @@ from tests.matrix import environments
 from tests.support.far_host import FarHost
 from tests.support.module import run_module
 from tests.support.needs import FAR_HOST as NEEDS
+from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 from tests.support.site import Site
@@ -229,7 +230,7 @@ def test_a_wait_across_a_reboot(tmp_path, far, programs):
     environment = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp"), "ANSIBLE_TIMEOUT": "5"}
     process = playbook.start(tasks, environment=environment, command=str(programs / "ansible-playbook"))
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while len(far.simulator.requests()) < seen + 3:
             assert time.monotonic() < deadline
             time.sleep(0.1)

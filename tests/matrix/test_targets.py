@@ -13,6 +13,7 @@ import pytest
 from tests.matrix import environments
 from tests.support.checkout import ROOT
 from tests.support.nginx import NEEDED, Nginx
+from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.ports import free_port
 from tests.support.pretended_slurm import idle, pretend
@@ -115,7 +116,7 @@ def test_the_watcher(tmp_path, python):
             watcher.wait_for("action_done", 2)
             watcher.wait_for("fast_path_undone")
             process.terminate()
-            assert process.wait(5) == 0
+            assert process.wait(patient(5)) == 0
             assert [document["why"] for document in noted(tmp_path / "ran")] == ["appeared", "gone"]
             simulator.post_event()
             watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), fast_path=[], fast_path_undo=[])

@@ -12,6 +12,8 @@ import socket
 import types
 import urllib.parse
 
+from tests.support.patience import patient
+
 METADATA = types.MappingProxyType({"Metadata": "true"})
 EVENTS_PATH = "/metadata/scheduledevents"
 
@@ -38,7 +40,7 @@ def ask(url, method="GET", path=EVENTS_PATH, version="2020-07-01", query="", hea
         query = "&".join(filter(None, [f"api-version={version}", query]))
     if body is not None and not isinstance(body, (str, bytes)):
         body = json.dumps(body)
-    connection = http.client.HTTPConnection(*address_of(url), timeout=10)
+    connection = http.client.HTTPConnection(*address_of(url), timeout=patient(10))
     try:
         connection.request(method, f"{path}?{query}" if query else path, body, headers)
         return Answer(connection.getresponse())

@@ -19,6 +19,8 @@ import urllib.parse
 
 import requests
 
+from tests.support.patience import patient
+
 VERSION = "24.6.1"
 PREFIX = "/api/v2/"
 # What hangs on an object by addresses of its own: lists of ids, and documents.
@@ -235,7 +237,7 @@ class RealAwx:
     def ask(self, method, path, document=None, query=None, good=(200, 201, 202, 204)):
         path = path if path.startswith("/") else PREFIX + path
         headers = {"Authorization": f"Bearer {self.token}"}
-        answer = requests.request(method, self.url + path, json=document, params=query, headers=headers, timeout=30)
+        answer = requests.request(method, self.url + path, json=document, params=query, headers=headers, timeout=patient(30))
         assert answer.status_code in good, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
@@ -300,7 +302,7 @@ class RealAwx:
 
     @staticmethod
     def _wait(condition, what):
-        until = time.monotonic() + 120
+        until = time.monotonic() + patient(120)
         while not condition():
             assert time.monotonic() < until, f"not within 120 s: {what}"
             time.sleep(1)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patient
+
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
 SIMULATOR = Path(__file__).parents[2] / "roles/imds_simulator/files/azure_simulator.py"
@@ -125,7 +127,7 @@ class Process(StandIn):
 
     def control(self, method, path, body=None):
         request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
-        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=10) as answer:
+        with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=patient(10)) as answer:
             return json.load(answer)
 
 
@@ -144,4 +146,4 @@ def stand_in(folder, *arguments, resources=(BALANCER,), compute=()):
             yield Process(process)
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(patient(10))

@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+from tests.support.patience import patient
+
 WIDE, PHONE = (1280, 800), (390, 844)
 FLAGS = (
     "--headless",
@@ -118,7 +120,7 @@ class Browser:
 
     def until(self, condition, seconds=10.0):
         """Waits until an expression of JavaScript is true."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while not self.run(condition):
             if time.monotonic() > deadline:
                 raise BrowserError("not within {0:g} s: {1}".format(seconds, condition))

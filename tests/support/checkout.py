@@ -12,6 +12,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from tests.support.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 
@@ -40,7 +42,7 @@ def must_pass(*command, cwd=ROOT, env=None, timeout=110, telling=""):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=timeout,
+        timeout=patient(timeout),
         check=False,
     )
     if done.returncode != 0:

@@ -19,6 +19,7 @@ import uuid
 import pytest
 
 from tests.support.module import PROGRAM
+from tests.support.patience import patient
 from tests.support.processes import kill_all
 from tests.support.site import Site, wait_until
 
@@ -61,7 +62,7 @@ def run_killed(name, arguments, module, method, text="", after=False):
         capture_output=True,
         text=True,
         cwd="/",
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
     assert process.returncode == -signal.SIGKILL, process.stdout + process.stderr
@@ -130,7 +131,7 @@ class ClusterSite(Site):
         process = self.start("handle_events")
         wait_until(lambda: any("cluster" in path.name for path in self.records()), recorded, "there is a record")
         self.kill(process)
-        process = self.start("handle_events", handle_events_timeout=150)
+        process = self.start("handle_events", handle_events_timeout=patient(150))
         self.simulator.wait_for(event_id, "Started", started)
         self.reboot(name)
         self.simulator.complete(event_id)

@@ -21,6 +21,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.meanwhile import Meanwhile
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.web import Web
@@ -61,7 +62,7 @@ class Agent:
         """The status and the text of an answer."""
         request = urllib.request.Request(self.url + path, method=method, headers={"X-Consul-Token": self.token} if self.token else {})
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=patient(20)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -154,7 +155,7 @@ class Consul:
     def settled(self, names=None, seconds=40):
         """Wait until Consul offers the web servers of these nodes, by default of all."""
         wanted = set(names or self.agents)
-        ends = time.monotonic() + seconds
+        ends = time.monotonic() + patient(seconds)
         while True:
             with contextlib.suppress(OSError, AssertionError, ValueError):
                 if all(self.passing(asked=name) == wanted for name in self.agents):

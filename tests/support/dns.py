@@ -10,6 +10,8 @@ import socket
 import struct
 import threading
 
+from tests.support.patience import patient
+
 A, NO_SUCH_NAME = 1, 3
 RESPONSE = 0x8180  # recursion is asked for and there
 TTL = 1
@@ -34,7 +36,7 @@ class Dns:
         self._over = True
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waker:
             waker.sendto(b"", ("127.0.0.1", self.port))
-        self._thread.join(5)
+        self._thread.join(patient(5))
         self._socket.close()
 
     def _serve(self):

@@ -17,6 +17,7 @@ import unittest
 
 from tests.bed import kernel
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.patience import patient
 from tests.support.simulator import Control
 from tests.support.watcher import parse
 
@@ -65,7 +66,7 @@ class Guests:
             input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=seconds,
+            timeout=patient(seconds),
             check=False,
         )
 

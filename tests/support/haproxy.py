@@ -14,6 +14,8 @@ import subprocess
 import time
 from typing import NamedTuple
 
+from tests.support.patience import patient
+
 # The program under test: another one than the machine's where tests/matrix says so.
 PROGRAM = os.environ.get("GRACEFUL_AZURE_HAPROXY", "haproxy")
 START_SECONDS = 20
@@ -122,7 +124,7 @@ class Haproxy:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(5)
+                process.wait(patient(5))
         self._processes.clear()
 
     def restart(self):
@@ -167,7 +169,7 @@ class Haproxy:
             time.sleep(0.15)
 
     def _await(self, condition):
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patient(START_SECONDS)
         while not condition():
             died = self._processes[-1].poll() if self._processes else None
             if died or time.monotonic() > deadline:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 
+from tests.support.patience import patient
+
 
 class Meanwhile:
     """Runs C(_run) in a thread for as long as a with statement lasts. C(_run) must return soon after C(_ends) is set."""
@@ -22,7 +24,7 @@ class Meanwhile:
 
     def __exit__(self, *_error):
         self._ends.set()
-        self._thread.join(60)
+        self._thread.join(patient(60))
         assert not self._thread.is_alive(), f"{type(self).__name__} of {type(self).__module__} hangs"
 
     def _run(self):

@@ -13,6 +13,8 @@ from unittest import mock
 
 from ansible.module_utils import basic
 
+from tests.support.patience import patient
+
 # Ansible sends a module's arguments on its standard input; core 2.19 and later want to know the profile of serialisation.
 PROGRAM = """
 import os, runpy, sys
@@ -50,7 +52,7 @@ def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
     process.stdin = None
 
     def finish():
-        said, complained = process.communicate(timeout=60)
+        said, complained = process.communicate(timeout=patient(60))
         try:
             return json.loads(said)
         except ValueError:

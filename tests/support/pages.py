@@ -14,6 +14,7 @@ import sys
 import textwrap
 
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import kill, marked
@@ -87,7 +88,7 @@ def follow(folder, ports, *parts):
     with terminal.open("wb") as stream:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True)
         try:
-            status = process.wait(350)
+            status = process.wait(patient(350))
         finally:
             # The background, too, if the commands that end it were not reached.
             for pid in marked(environment["ANSIBLE_LOCAL_TEMP"]):

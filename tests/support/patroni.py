@@ -22,6 +22,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes, kill
 
@@ -118,7 +119,7 @@ class Node:
     @staticmethod
     def _send(request):
         try:
-            with urllib.request.urlopen(request, timeout=40) as response:
+            with urllib.request.urlopen(request, timeout=patient(40)) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -231,7 +232,7 @@ class Cluster:
         return len(self.streaming(leaders[0])) == len(self.nodes) - 1
 
     def _await(self, condition, what):
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patient(START_SECONDS)
         while True:
             with contextlib.suppress(OSError):
                 if condition():
@@ -250,7 +251,7 @@ class Cluster:
     def sql(self, text):
         """What the leader answers, a line for each row."""
         command = [SERVERS[-1].with_name("psql"), "-X", "-A", "-t", "-c", text, self.where() + " target_session_attrs=read-write"]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=patient(60)).stdout.splitlines()
 
     def close(self):
         for node in getattr(self, "nodes", {}).values():

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.support.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -128,7 +130,7 @@ class Playbook:
     def finish(self, process, seconds=100):
         start = time.monotonic()
         try:
-            output, _nothing = process.communicate(timeout=seconds)
+            output, _nothing = process.communicate(timeout=patient(seconds))
         except subprocess.TimeoutExpired:
             process.kill()
             raise

@@ -15,6 +15,7 @@ import urllib.request
 import pytest
 import yaml
 
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.site import wait_until
@@ -31,7 +32,7 @@ def answer(url, **parameters):
     """What the web server of one of the programs answers. A value that is a list is given several times."""
     # No proxy: all of them are on this machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{url}?{urllib.parse.urlencode(parameters, doseq=True)}", timeout=30) as found:
+    with opener.open(f"{url}?{urllib.parse.urlencode(parameters, doseq=True)}", timeout=patient(30)) as found:
         return json.load(found)
 
 

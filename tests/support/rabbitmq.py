@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.meanwhile import Meanwhile
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
@@ -74,7 +75,7 @@ class Node:
         self.process = self.cluster.processes.start(self.name, HOME / "bin/rabbitmq-server", env=dict(os.environ, **self.environment))
 
     def wait(self):
-        ends = time.monotonic() + START_SECONDS
+        ends = time.monotonic() + patient(START_SECONDS)
         # It listens when all else is there.
         while not self.listens():
             assert time.monotonic() < ends, f"{self.node} does not run: {(self.cluster.folder / f'{self.name}.log').read_text()[-3000:]}"
@@ -86,7 +87,7 @@ class Node:
 
     def run(self, program, *words):
         command = [str(HOME / "bin" / program), "--node", self.node, *words]
-        return subprocess.run(command, env=dict(os.environ, **self.cluster.environment), capture_output=True, text=True, timeout=240, check=False)
+        return subprocess.run(command, env=dict(os.environ, **self.cluster.environment), capture_output=True, text=True, timeout=patient(240), check=False)
 
     def must(self, program, *words):
         done = self.run(program, *words)
@@ -186,7 +187,7 @@ class RabbitMQ:
 
     def settled(self, seconds=60):
         """Wait until all nodes serve, and all copies of the queues are there."""
-        ends = time.monotonic() + seconds
+        ends = time.monotonic() + patient(seconds)
         while any(node.run("rabbitmq-diagnostics", "check_if_node_is_quorum_critical").returncode or node.is_out() for node in self):
             assert time.monotonic() < ends, f"a node is not back within {seconds} s"
             time.sleep(0.5)

@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
@@ -213,7 +214,7 @@ class Sentinels:
         self._await(lambda: all(map(self._is_whole, self.nodes.values())), "Redis and its Sentinels found each other")
 
     def _await(self, condition, what):
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + patient(START_SECONDS)
         while True:
             with contextlib.suppress(OSError, Refused):
                 if condition():
@@ -278,7 +279,7 @@ class Writers:
     def stop(self):
         self._over.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(patient(60))
 
     def lost(self):
         """The numbers that were acknowledged and that the master does not have."""

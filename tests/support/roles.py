@@ -26,6 +26,7 @@ import yaml
 
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import state_dir, web_host
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.simulator import Simulator
@@ -280,7 +281,7 @@ class RoleBed:
             reader.join()
 
     def _await_request(self, connection, balancer, host, direct):
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + patient(5)
         while not direct and self._sessions(balancer, host) == 0:
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -337,7 +338,7 @@ class RoleBed:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=RUN_SECONDS,
+            timeout=patient(RUN_SECONDS),
             check=False,
             env=dict(os.environ, **ansible_settings(self.folder)),
         )

@@ -27,6 +27,8 @@ import time
 import urllib.parse
 from pathlib import Path
 
+from tests.support.patience import patient
+
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 CODE = SCRIPT.with_name("graceful_azure_simulator")
 START_SECONDS = 30
@@ -75,7 +77,7 @@ class Control:
     def ask(self, method, path, value=None):
         """The answer of the control address; raises ControlError."""
         if not hasattr(self._lines, "line"):
-            self._lines.line = http.client.HTTPConnection(urllib.parse.urlsplit(self.control).netloc, timeout=30)
+            self._lines.line = http.client.HTTPConnection(urllib.parse.urlsplit(self.control).netloc, timeout=patient(30))
         line = self._lines.line
         body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
         for attempt in (1, 2):
@@ -123,7 +125,7 @@ class Control:
 
     def wait_for(self, event_id, status, seconds=10):
         """Waits until the event has been ``status``."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while status not in self.statuses(event_id):
             if time.monotonic() > deadline:
                 raise AssertionError(f"Event {event_id} is not {status} after {seconds} s: {self.event(event_id)}")

@@ -16,6 +16,7 @@ import time
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir, web_host, write_inventory
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
@@ -73,7 +74,7 @@ class Site:
         """Start a playbook of the collection, or that of a path. C(log): a file for what it prints, which is kept for ``finish`` otherwise."""
         name = playbook if os.sep in playbook else f"graceful.azure.{playbook}"
         command = [self.program, "-i", str(self.inventory), name, *arguments]
-        command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": 60}, **variables))]
+        command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": patient(60)}, **variables))]
         environment = dict(os.environ, ANSIBLE_SHOW_CUSTOM_STATS="1", **ansible_settings(self.folder))
         with log.open("w", encoding="utf-8") if log else contextlib.nullcontext(subprocess.PIPE) as stdout:
             process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True)
@@ -82,7 +83,7 @@ class Site:
 
     @staticmethod
     def finish(process, seconds=RUN_SECONDS):
-        output, _nothing = process.communicate(timeout=seconds)
+        output, _nothing = process.communicate(timeout=patient(seconds))
         return Run(process.returncode, output)
 
     def run(self, playbook="handle_events", *arguments, **variables):
@@ -125,7 +126,7 @@ class Site:
 
 
 def wait_until(condition, seconds, what):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}")

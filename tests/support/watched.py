@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.bed import kernel
 from tests.support.guests import install_ansible
 from tests.support.pages import HEALTH, files_of, start_nginx
+from tests.support.patience import patient
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
 from tests.support.watcher import until
@@ -240,7 +241,7 @@ class Watched:
     def rest(self):
         """Waits until nothing has been at work for three seconds on end: what was over is often looked at once more."""
         idle_since = time.monotonic()
-        deadline = idle_since + 120
+        deadline = idle_since + patient(120)
         while time.monotonic() < idle_since + 3:
             if self.at_work():
                 idle_since = time.monotonic()
@@ -249,7 +250,7 @@ class Watched:
 
     def see_through(self, event_id, seconds=150, runs=1):
         """An event to its end: seconds from its notice until web1 was out of rotation. C(runs) side by side may each approve it."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while True:
             time.sleep(0.5)
             event = self.event(event_id)

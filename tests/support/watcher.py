@@ -19,6 +19,7 @@ from pathlib import Path
 import yaml
 
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 
 ROLE = ROOT / "roles" / "event_watcher"
 
@@ -99,7 +100,7 @@ class Watcher:
         return process
 
     def run(self, *words, **run):
-        done = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=60, check=False, **run)
+        done = subprocess.run(self.command(*words), capture_output=True, text=True, timeout=patient(60), check=False, **run)
         with self.log.open("a") as log:
             log.write(done.stderr)
         return done
@@ -142,7 +143,7 @@ def parse(line):
 
 def until(so, seconds=15, otherwise=lambda: "it never came"):
     """What so() returns, once that is true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while True:
         value = so()
         if value:

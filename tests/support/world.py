@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tests.support import inventory, load
 from tests.support.haproxy import Haproxy
+from tests.support.patience import patient
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator, SimulatorError
 
@@ -175,7 +176,7 @@ class World:
         self.web[name] = self.processes.start(name, sys.executable, "-I", "-S", BACKEND_PROGRAM, "--name", name, "--port", self.port(name))
 
     def await_port(self, name):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20)
         trouble = "it does not listen"
         while time.monotonic() < deadline:
             try:
@@ -190,7 +191,7 @@ class World:
 
     def await_servers(self, seconds=20):
         """Waits until HAProxy has every server in service; what it had to wait for is for the caller to judge."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while time.monotonic() < deadline:
             if all(server == ("ready", True) for server in self.observe().values()):
                 return True

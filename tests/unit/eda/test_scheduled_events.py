@@ -18,6 +18,7 @@ import time
 import pytest
 
 from tests.support.eda import names_in
+from tests.support.patience import patient
 from tests.support.simulator import Simulator
 
 SOURCE = names_in("event_source", "scheduled_events")
@@ -229,7 +230,7 @@ class Silent(socketserver.BaseRequestHandler):
 
     def handle(self):
         self.server.asked.release()
-        self.server.end.wait(20)
+        self.server.end.wait(patient(20))
 
 
 def test_services_that_are_silent_keep_no_other_waiting():
@@ -239,9 +240,9 @@ def test_services_that_are_silent_keep_no_other_waiting():
         queue = asyncio.Queue()
         task = asyncio.create_task(main(queue, {"imds_urls": [*urls, *simulator.urls.values()], "request_timeout": 20}))
         for _url in urls:
-            assert await asyncio.to_thread(asked.acquire, timeout=10)
+            assert await asyncio.to_thread(asked.acquire, timeout=patient(10))
         event_id = simulator.post_event(EventType="Freeze", Resources=["web-1"], NoticeSeconds=None)
-        change = await asyncio.wait_for(queue.get(), 10)
+        change = await asyncio.wait_for(queue.get(), patient(10))
         task.cancel()
         return event_id, change
 
@@ -284,7 +285,7 @@ def test_what_a_service_says_instead_is_logged_on_one_line(caplog, fault):
 
     with caplog.at_level(logging.WARNING), Simulator(["web-1"]) as simulator:
         simulator.fault(fault)
-        asyncio.run(asyncio.wait_for(play(simulator), 10))
+        asyncio.run(asyncio.wait_for(play(simulator), patient(10)))
     assert caplog.records[0].getMessage().isprintable()
     if fault["Status"] == 200:
         assert "Content-Encoding" in caplog.text
@@ -297,15 +298,15 @@ def test_a_service_that_errs_tells_nothing(caplog):
         queue = asyncio.Queue()
         task = asyncio.create_task(main(queue, {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": 2}))
         event_id = simulator.post_event(EventType="Freeze", Resources=["web-1"], NoticeSeconds=None)
-        changes = [await asyncio.wait_for(queue.get(), 10)]
+        changes = [await asyncio.wait_for(queue.get(), patient(10))]
         simulator.fault({"Status": 500})
         simulator.ask("POST", f"/events/{event_id}/cancel")
         began = time.monotonic()
-        while "500" not in caplog.text and time.monotonic() - began < 10:
+        while "500" not in caplog.text and time.monotonic() - began < patient(10):
             await asyncio.sleep(0.05)
         assert queue.empty()
         simulator.clear_faults()
-        changes.append(await asyncio.wait_for(queue.get(), 10))
+        changes.append(await asyncio.wait_for(queue.get(), patient(10)))
         task.cancel()
         return event_id, changes
 

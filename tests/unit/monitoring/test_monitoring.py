@@ -19,6 +19,7 @@ from graceful_azure_watcher import notes
 
 from tests.support.checkout import BUILD, ROOT
 from tests.support.model import Model
+from tests.support.patience import patient
 
 PROMTOOL = shutil.which("promtool", path=str(BUILD)) or shutil.which("promtool")
 ALERTS = ROOT / "docs" / "monitoring" / "graceful_azure.rules.yml"
@@ -34,7 +35,7 @@ needs_promtool = pytest.mark.skipif(not PROMTOOL, reason="promtool is not there:
 
 
 def promtool(*arguments, **given):
-    run = subprocess.run([PROMTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **given)
+    run = subprocess.run([PROMTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=patient(60), check=False, **given)
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout + run.stderr
 

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes
 from tests.support.checkout import ROOT
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
 from tests.support.pages import blocks
+from tests.support.patience import patient
 
 pytestmark = NEEDED
 MEMBER = ROOT / "plugins" / "module_utils" / "_cluster_kubernetes.py"
@@ -44,7 +45,7 @@ def member(cluster):
 
 def until_left_is(member, left, seconds=5.0):
     """As the passes do: what is out and not drained is told again."""
-    ends = time.monotonic() + seconds
+    ends = time.monotonic() + patient(seconds)
     while True:
         seen = member.look()
         if seen.left == left:
@@ -151,7 +152,7 @@ def test_a_budget_is_honoured_and_the_pods_move_one_after_the_other(cluster, mem
     seen = member.look()
     assert "The disruption budget cart needs 2 healthy pods and has 2 currently" in seen.left
     lowest = []
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + patient(10)
     while seen.left and time.monotonic() < ends:
         lowest.append(cluster.ready("cart"))
         member.out(seen)

@@ -15,6 +15,7 @@ import tracemalloc
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_port, ask_url, silent_places, split_url
 
+from tests.support.patience import patient
 from tests.support.ports import listener
 
 
@@ -47,7 +48,7 @@ def server(*pieces, pause=0.0, address="127.0.0.1"):
         over.set()
         listening.shutdown(socket.SHUT_RDWR)
         listening.close()
-        thread.join(5)
+        thread.join(patient(5))
 
 
 def answer(status):

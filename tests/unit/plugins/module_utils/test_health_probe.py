@@ -34,6 +34,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._new_connections im
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
+from tests.support.patience import patient
 from tests.support.ports import listener
 
 
@@ -202,7 +203,7 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
 
     def ask_url(url, *_more, connected, **_options):
         connected(own)
-        slept.append(last.wait(5))
+        slept.append(last.wait(patient(5)))
         return f"{url}: status 503"
 
     monkeypatch.setattr(health_probe_info, "Arrivals", Tables)

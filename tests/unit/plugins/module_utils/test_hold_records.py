@@ -32,6 +32,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.patience import patient
+
 # Some of it runs as another user.
 OPEN_TO_ALL = True
 SUBJECT = {"name": "custom"}
@@ -480,7 +482,7 @@ class TestLock:
         def first():
             with store.locked():
                 inside.set()
-                leave.wait(5)
+                leave.wait(patient(5))
                 order.append("first")
 
         def second():
@@ -489,12 +491,12 @@ class TestLock:
 
         threads = [threading.Thread(target=first)]
         threads[0].start()
-        inside.wait(5)
+        inside.wait(patient(5))
         threads.append(threading.Thread(target=second))
         threads[1].start()
         leave.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(patient(5))
         assert order == ["first", "second"]
 
     def test_it_does_not_wait_for_ever(self, store):

@@ -18,6 +18,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
+from tests.support.patience import patient
+
 TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
 
 
@@ -50,7 +52,7 @@ def test_a_look_that_hangs_is_cut_off_and_its_process_ended(action):
     result, seconds = look(action, lambda: action.start().communicate())
     assert 0.2 <= seconds < 2
     assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.2 s" in result["error"]
-    assert action.process.wait(5) == -signal.SIGTERM
+    assert action.process.wait(patient(5)) == -signal.SIGTERM
     assert action._connection._shell.tmpdir is None
 
 
@@ -66,7 +68,7 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
 
     result, seconds = look(action, execute)
     assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
-    assert action.process.wait(5) == -signal.SIGTERM
+    assert action.process.wait(patient(5)) == -signal.SIGTERM
 
 
 SSH = "Shared connection to 10.0.0.11 closed.\r\n"
@@ -101,7 +103,7 @@ def test_a_look_that_is_not_wanted_any_more_is_ended(action):
 
     result, seconds = look(action, exec_command, seconds=30, is_unwanted=lambda: True)
     assert seconds < 2 and result["ended"] is True and "reached" not in result and "error" not in result
-    assert action.process.wait(5) == -signal.SIGTERM
+    assert action.process.wait(patient(5)) == -signal.SIGTERM
     # The host lives: what Ansible has put there is removed as ever, by a connection of its own.
     assert action._connection._shell.tmpdir == "/tmp/x" and action.closed
 

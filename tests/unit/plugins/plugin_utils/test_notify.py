@@ -25,6 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 from tests.support.chats import MOST_BYTES, TeamsWorkflow
 from tests.support.chats import mistakes_in as teams_refuses
 from tests.support.model import Model
+from tests.support.patience import patient
 from tests.support.receiver import Receiver
 
 
@@ -248,7 +249,7 @@ def sent(tmp_path, *messages, seconds=60):
     """What the process says that sends these."""
     result = tmp_path / "failed.json"
     given = json.dumps({"messages": messages, "seconds": seconds, "result": str(result)})
-    subprocess.run([sys.executable, send.__file__], input=given, text=True, check=True, timeout=60)
+    subprocess.run([sys.executable, send.__file__], input=given, text=True, check=True, timeout=patient(60))
     return json.loads(result.read_text())
 
 

@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed i
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.windows.action import Action, Killed
 from tests.support.windows.inventory import fetch_collections
 from tests.support.windows.model import EVERYBODY, FULL, READ, ModelledHost
@@ -70,7 +71,7 @@ def states(host):
 
 def until_done(action, module, /, seconds=8.0, **args):
     """Take steps until the module says that it is done."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while True:
         result = action.run(module, pause=time.sleep, **args)
         assert not result.get("failed"), result

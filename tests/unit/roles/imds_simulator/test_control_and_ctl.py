@@ -24,6 +24,7 @@ from graceful_azure_simulator.process import in_background
 from graceful_azure_simulator.simulated_time import Clock
 
 from tests.support.asking import approve, ask, control, document
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.simulator import SCRIPT, ControlError, Simulator
 
@@ -35,7 +36,7 @@ def simulator():
 
 
 def wait_until(condition, seconds=5):
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patient(seconds)
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -156,7 +157,7 @@ def test_a_standard_error_that_nobody_reads_stops_nothing():
             assert len(simulator.events()) == number + 1
         begun = time.monotonic()
         simulator.process.terminate()
-        assert simulator.process.wait(5) == 0
+        assert simulator.process.wait(patient(5)) == 0
         assert time.monotonic() - begun < 1
         simulator.process.stderr.close()
 
@@ -298,7 +299,9 @@ def test_ctl_of_something_else(ctl, answer):
 def test_ctl_as_a_program(simulator):
     def run(*arguments):
         environment = {**os.environ, "IMDS_SIMULATOR_CONTROL": simulator.control}
-        return subprocess.run([sys.executable, str(SCRIPT), "ctl", *arguments], env=environment, capture_output=True, text=True, timeout=20, check=False)
+        return subprocess.run(
+            [sys.executable, str(SCRIPT), "ctl", *arguments], env=environment, capture_output=True, text=True, timeout=patient(20), check=False
+        )
 
     for arguments in (("--json", "requests"), ("requests", "--json", "--control", simulator.control)):
         done = run(*arguments)
@@ -311,7 +314,7 @@ def test_ctl_prints_what_the_terminal_cannot_show(simulator):
     simulator.cancel(simulator.post_event(EventType="\u2192 \ud800"))
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     command = [sys.executable, str(SCRIPT), "ctl", "--control", simulator.control, "events"]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=20, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=patient(20), check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"  \\u2192 \\ud800  Cancelled" in done.stdout
 
@@ -319,7 +322,7 @@ def test_ctl_prints_what_the_terminal_cannot_show(simulator):
 def test_an_output_that_takes_nothing(simulator, tmp_path):
     def run(arguments, output):
         command = [sys.executable, str(SCRIPT), *arguments]
-        return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+        return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=patient(20), check=False)
 
     (tmp_path / "scenario.json").write_text("{}")
     for arguments in (["ctl", "--control", simulator.control, "state"], ["--check", str(tmp_path / "scenario.json")], ["--list-scenarios"]):
@@ -347,4 +350,4 @@ def test_a_simulator_without_standard_streams():
         wait_until(answers)
     finally:
         process.terminate()
-    assert process.wait(5) == 0
+    assert process.wait(patient(5)) == 0

@@ -36,6 +36,7 @@ from graceful_azure_simulator.scenario_files import chosen_scenario
 from graceful_azure_simulator.vms import Vm
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.simulator import CODE, PYTHON, SCRIPT, ControlError, Simulator, copy_simulator
 
@@ -136,7 +137,7 @@ def test_sigterm_ends_it_within_a_second_whatever_it_does():
             time.sleep(0.01)
         begun = time.monotonic()
         simulator.process.terminate()
-        assert simulator.process.wait(5) == 0
+        assert simulator.process.wait(patient(5)) == 0
         assert time.monotonic() - begun < 1
         for connection in connections:
             connection.close()
@@ -213,7 +214,7 @@ def test_a_start_that_fails_ends_with_one_line_and_status_2(tmp_path):
             start("--vm", "a=nobody"): "'nobody' is not ADDRESS:PORT",
         }
         for process, told in processes.items():
-            out, err = process.communicate(timeout=10)
+            out, err = process.communicate(timeout=patient(10))
             assert process.returncode == 2
             assert out == ""
             assert told in err
@@ -250,7 +251,7 @@ def test_a_copy_runs_from_any_folder_and_leaves_nothing_there(tmp_path, isolated
     (tmp_path / CODE.name / "__init__.py").write_text("raise AssertionError\n")
     (tmp_path / "link.py").symlink_to(copy / SCRIPT.name)
     for command in ("copy/imds_simulator.py", copy / SCRIPT.name, "link.py"):
-        done = subprocess.run([PYTHON, *isolated, command, "--check", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run([PYTHON, *isolated, command, "--check", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=patient(20), check=False)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", "imds_simulator.py: none: No such file or directory\n")
     assert sorted(copy.rglob("*")) == files
 
@@ -907,7 +908,7 @@ def test_a_delay_ends_with_its_client(simulator, url):
             time.sleep(0.01)
         time.sleep(0.1)
         threads = len(os.listdir(tasks))
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + patient(3)
     while len(os.listdir(tasks)) >= threads:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -1241,7 +1242,7 @@ def test_it_leaves_no_dead_children(tmp_path):
 
 def test_in_the_background(tmp_path):
     process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path), "--on-start", "echo said")
-    out, err = process.communicate(timeout=10)  # nothing of it keeps the pipes open
+    out, err = process.communicate(timeout=patient(10))  # nothing of it keeps the pipes open
     assert (process.returncode, err) == (0, "")
     pid = int((tmp_path / "imds_simulator.pid").read_text())
     try:
@@ -1252,7 +1253,7 @@ def test_in_the_background(tmp_path):
         while (tmp_path / "imds_simulator.log").read_text() != "said\n":
             time.sleep(0.01)
         # A second one leaves the first and its pid file alone.
-        out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)
+        out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=patient(10))
         assert (out, int((tmp_path / "imds_simulator.pid").read_text())) == ("", pid)
         assert f"process {pid} runs with this directory already" in err
     finally:
@@ -1262,13 +1263,13 @@ def test_in_the_background(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path / "missing"))
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=patient(10))
     assert (process.returncode, out) == (2, "")
     assert "No such file or directory" in err
     # Nor is a pid file left where there can be no log.
     (tmp_path / "imds_simulator.log").unlink()
     (tmp_path / "imds_simulator.log").mkdir()
-    out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)
+    out, err = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=patient(10))
     assert (out, err) == ("", f"imds_simulator.py: --background {tmp_path}: Is a directory\n")
     assert not (tmp_path / "imds_simulator.pid").exists()
 
@@ -1277,14 +1278,14 @@ def test_a_pid_file_is_removed_by_its_own_process_alone(tmp_path):
     pid_file, pids = tmp_path / "imds_simulator.pid", []
     try:
         for _time in range(2):
-            assert start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=10)[1] == ""
+            assert start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path)).communicate(timeout=patient(10))[1] == ""
             pids.append(int(pid_file.read_text()))
             if len(pids) == 1:
                 pid_file.unlink()  # by somebody else
         there = []
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + patient(5)
             while is_running(pid):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

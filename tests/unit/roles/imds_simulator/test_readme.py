@@ -21,6 +21,7 @@ from graceful_azure_simulator.scenarios import ENTRY_CHECKS
 
 from tests.support.asking import ask
 from tests.support.checkout import ROOT
+from tests.support.patience import patient
 from tests.support.simulator import SCRIPT, Simulator, copy_simulator
 
 README = (ROOT / "roles" / "imds_simulator" / "README.md").read_text()
@@ -57,7 +58,7 @@ def test_three_scenarios_in_python(tmp_path):
     (tmp_path / "my_client.py").write_text(MY_CLIENT)
     (tmp_path / "try.py").write_text(program)
     copy_simulator(tmp_path)
-    done = subprocess.run([sys.executable, "try.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "try.py"], cwd=tmp_path, capture_output=True, text=True, timeout=patient(60), check=True)
     lines = done.stdout.splitlines()
     assert [line.partition(" [{")[0].partition(" []")[0] for line in lines] == [
         "user-reboot ['Scheduled', 'Started', 'Completed']",
@@ -79,7 +80,7 @@ def test_an_event_from_a_shell(tmp_path):
         for old, new in (("http://127.0.0.1:8169", simulator.control), ("http://127.0.0.1:8171", simulator.urls["web-1"]), ("python3", "$PYTHON")):
             shell = shell.replace(old, new)
         environment = {**os.environ, "PYTHON": sys.executable, "IMDS_SIMULATOR_CONTROL": simulator.control, "no_proxy": "*"}
-        done = subprocess.run(["sh", "-ec", shell], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["sh", "-ec", shell], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=patient(60), check=False)
         # Its clock was set on by the notice, so the second E1 is Started, and can be completed.
         assert done.returncode == 0, done.stderr
         assert [simulator.events()[number]["EventStatus"] for number in (0, 1)] == ["Completed", "Completed"]
@@ -104,7 +105,7 @@ def test_a_network_of_its_own(tmp_path):
 
     def run(shell):
         (tmp_path / "addresses").write_text("of the last time\n")
-        done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(["sh", "-c", shell], cwd=tmp_path, capture_output=True, text=True, timeout=patient(20), check=False)
         return done.returncode, done.stdout
 
     copy_simulator(tmp_path)
@@ -122,7 +123,7 @@ def test_faults_one_after_the_other(tmp_path):
 
         def run(line):
             command = [sys.executable, str(SCRIPT), *line.split()[2:]]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=True).stdout
+            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(20), check=True).stdout
 
         for fault in faults:
             run(fault)

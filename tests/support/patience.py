@@ -1,0 +1,55 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Guards against hanging wait longer where the machine is slow, or has much else to do.
+
+What the collection promises, as "SIGTERM ends it within a second", stays a plain number.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+# A number of one's own: every guard waits so many times as long.
+VARIABLE = "TESTS_PATIENCE"
+MOST = 8.0
+# What the work below takes on the machine for which the limits were written, when it does nothing else.
+REFERENCE_SECONDS = 0.007
+# For how long a measurement holds: load comes and goes while the suite runs.
+HOLDS_SECONDS = 20.0
+
+_last = None
+
+
+def patient(seconds):
+    """How long to wait, at present, where these seconds are enough on an idle and fast machine."""
+    return seconds * patience()
+
+
+def patience():
+    """How many times as long all takes at present, from 1 to MOST."""
+    global _last
+    given = os.environ.get(VARIABLE)
+    if given:
+        return float(given)
+    now = time.monotonic()
+    if _last is None or now - _last[0] > HOLDS_SECONDS:
+        _last = (now, measured())
+    return _last[1]
+
+
+def measured():
+    cores = len(os.sched_getaffinity(0))
+    wall, cpu = _work()
+    # A short piece of work may get through between two others. What is at work beside it, and the suite's own workers, come sooner or later.
+    beside = max(*os.getloadavg()[:2], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    return min(MOST, max(1.0, max(wall, cpu * beside / cores) / REFERENCE_SECONDS))
+
+
+def _work():
+    """Seconds that passed, and seconds of a core, for a fixed amount of work."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    sum(number * number for number in range(200_000))
+    return time.perf_counter() - wall, time.thread_time() - cpu
