@@ -56,7 +56,7 @@ class Run:
         members, simulator = self.members, self.site.simulator
         members.state()
         name = members.chosen()
-        process = self.site.start(self.playbook, handle_events_timeout=LONGEST, log=self.log)
+        process = self.site.start(self.playbook, handle_events_timeout=patient(LONGEST), log=self.log)
         try:
             self._await_watching(process)
             with members.use() as got, SIGHTS[members.step["type"]](members, name) as sight:

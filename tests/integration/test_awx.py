@@ -291,7 +291,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     site.simulator.ask("POST", f"/events/{event_id}/complete")
     time.sleep(0.2)
     # The survey gives texts.
-    second = Job(tmp_path / "second", site.inventory, temporary(site), target="web", handle_events_wait="true", handle_events_timeout=60)
+    second = Job(tmp_path / "second", site.inventory, temporary(site), target="web", handle_events_wait="true", handle_events_timeout=patient(60))
     output, _nothing = second.process.communicate(timeout=patient(100))
     assert second.process.returncode == 0, output
     (told,) = second.artifacts()["graceful_azure"]
