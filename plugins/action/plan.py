@@ -21,8 +21,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._notify import noti
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import NOTHING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY, ROLES
@@ -282,7 +282,7 @@ class ActionModule(ActionBase):
             waited = world["now"] - decision["since"]
             reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
             still = decision["state"] not in ("in_service", "restored") and world["now"] - before.get("at", 0) >= reminder
-            quiet = not before and decision["kind"] == NOTHING
+            quiet = not before and decision["kind"] == Kind.NOTHING.value
             if quiet or not (fresh or still):
                 continue
             told[name] = {"said": said, "at": world["now"]}
@@ -302,7 +302,7 @@ class ActionModule(ActionBase):
     def _line(world, outcome):
         """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
         hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
-        return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "world": world}
+        return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "of_run": outcome["of_run"], "world": world}
 
     @staticmethod
     def _write(path, line):

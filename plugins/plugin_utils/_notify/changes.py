@@ -98,10 +98,6 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
 def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
     """That a run failed, unless all that it would say is said of its hosts."""
     run = story["run"]
-    if not (run["finished"] and run["failed"]):
-        return
-    said = {f"{name}: {decision['reason']}" for name, decision in passed["hosts"].items() if decision["state"] == "needs_person"}
-    left = [message for message in run["messages"] if message not in said]
-    if left:
-        text = "; ".join(left)
+    if run["finished"] and run["failed"] and passed["of_run"]:
+        text = "; ".join(passed["of_run"])
         yield f"failed {shape(text)}", _change("failed", f"The run failed: {text}", [])

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
@@ -17,13 +17,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     Drain,
     drain_until,
     is_fresh,
-    is_ready,
-    is_ready_outside,
+    readiness,
     silent_for,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 APPROVAL_REPEAT = 60.0
@@ -36,9 +36,11 @@ SILENT = 10.0
 """Seconds for which none of the VMs that an event names must have answered before it is approved from outside."""
 
 
-def is_not_ours(event: Event, observed: Observed) -> bool:
-    """Whether the event is not ours to approve, because it names a VM that is no target."""
-    return bool(event.strangers) and any(host.settings.unknown_resources != "ignore" for host in observed.members(event))
+def stranger(event: Event, observed: Observed) -> Reason | None:
+    """Why the event is not ours to approve, if it names a VM that is no target."""
+    if not event.strangers or all(host.settings.unknown_resources == "ignore" for host in observed.members(event)):
+        return None
+    return Reason(Kind.STRANGER, f"not approved by us: {', '.join(event.strangers)} is none of the targets")
 
 
 def begins(host: Host, event: Event) -> float:
@@ -73,8 +75,8 @@ def _witnesses(event: Event, observed: Observed) -> list[str]:
     return [name for name in event.shown_by if observed.hosts[name].observation.reached and not observed.hosts[name].fatal]
 
 
-def doubt(event: Event, observed: Observed) -> str | None:
-    """Why an event whose members are ready cannot be approved yet, or None."""
+def _doubt(event: Event, observed: Observed) -> str | None:
+    """Why an event whose members are ready cannot be approved yet, because of what is not known of it."""
     if not any(name in event.shown_by for name in event.members) and not is_sent_outside(event, observed):
         names, ways = ", ".join(event.members), " or ".join(ways_outside(event, observed))
         if ways and not any(host.was_read for host in observed.members(event)):
@@ -107,23 +109,26 @@ class Approvals:
     """The result of judging all events, one after the other."""
 
     steps: dict[str, Step] = field(default_factory=dict)  # per host: the step by which it approves
-    waiting: dict[tuple[str, str], Wait] = field(default_factory=dict)  # per host and event: what an event waits for that is approved without preparation
+    verdicts: dict[str, Verdict] = field(default_factory=dict)  # per event: whether it may be approved in this pass
+    waiting: dict[tuple[str, str], Verdict] = field(default_factory=dict)  # per host and event: what an event waits for that is approved without preparation
     was_ready: set[str] = field(default_factory=set)  # the events of which all hosts are ready
     counted_out: set[tuple[str, str]] = field(default_factory=set)  # hosts and events whose time to drain was measured
 
 
 def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: Iterable[str]) -> Approvals:
-    """Choose one host to approve each event of which all hosts are ready.
+    """Judge each event that stands, and choose one host to approve each that may be approved.
 
     C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
     """
     found = Approvals()
     leaving = set(leaving)
     for event in observed.events.values():
-        taken = {**steps, **found.steps}
-        if not event.standing or event.status != "Scheduled" or not event.members:
+        if not event.standing or not event.members:
             continue
-        if not _may_be_approved(event, observed, drains, taken, leaving, found):
+        taken = {**steps, **found.steps}
+        why = tuple(_obstacles(event, observed, drains, taken, leaving, found))
+        found.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.STATE, "is being approved"),))
+        if why:
             continue
         members, outside = observed.members(event), is_sent_outside(event, observed)
         # If the attempt of one host has failed, another host tries.
@@ -131,53 +136,87 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
             if (outside or host.name in event.shown_by) and (host.name not in taken or taken[host.name].role == "drain_host"):
                 leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
-                more = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host, observed)}
+                more: Json = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host, observed)}
                 found.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, **more)
+                if outside:
+                    found.verdicts[event.key] = Verdict(True, (_sent_through(more["through"], event),))
                 break
     return found
 
 
-def _may_be_approved(
+def _obstacles(
     event: Event,
     observed: Observed,
     drains: Mapping[str, Drain],
     steps: Mapping[str, Step],
     leaving: set[str],
     found: Approvals,
-) -> bool:
-    """Whether the event may be approved in this pass. Notes in C(found) what it waits for."""
+) -> Iterator[Reason]:
+    """Why the event may not be approved in this pass, the weightiest reason first. Notes in C(found) what else follows from that."""
     now, members, outside = observed.now, observed.members(event), is_sent_outside(event, observed)
-    unready = [host for host in members if event.prepares and not _is_ready(host, drains, event, steps, outside)]
-    if event.prepares and any(begins(host, event) > now for host in members):
-        # Before the preparation begins, a host is not ready, even if it happens to be out and idle.
-        return False
-    if event.prepares and not unready:
+    never = _never(event, observed)
+    yield from never
+    if event.status != "Scheduled":
+        yield Reason(Kind.STATE, f"its status is {event.status}")
+        return
+    unready = [host for host in members if event.prepares and not readiness(host, drains[host.name], event, steps.get(host.name), outside).holds]
+    # Before the preparation begins, a host is not ready, even if it happens to be out and idle.
+    is_early = event.prepares and any(begins(host, event) > now for host in members)
+    if event.prepares and not is_early and not unready:
         found.was_ready.add(event.key)
-    if not event.asks_approval or is_not_ours(event, observed) or any(host.fatal for host in members):
-        return False
-    if event.prepares and any(host.refuses_unanswered for host in members):
-        return False
+    if is_early:
+        yield Reason(Kind.TIME, f"rule {event.decided_by['name']!r} does not prepare it yet")
     # What is not ready is never approved from outside, whatever a rule says about hosts that are not drained in time.
-    if unready if outside else not all(_is_timed_out(host, event, now, found) for host in unready):
-        return False
-    for host in members if not event.prepares else ():
-        if not (is_fresh(host, now) or must_yield(host, [event], now)):
-            found.waiting[host.name, event.key] = Wait("its balancer is looked at once more", None)
-            return False
-        short = None if must_yield(host, [event], now) else below_minimum(host, observed.hosts, leaving | set(event.members))
+    if not (outside or never or is_early):
+        unready = [host for host in unready if not _is_timed_out(host, event, now, found)]
+    missing = [host.name for host in members if host.fatal or host in unready]
+    if missing:
+        yield Reason(Kind.SIBLING, f"waits for {', '.join(missing)}")
+    unsafe = None if event.prepares or never or missing else _unsafe(event, observed, leaving)
+    if unsafe:
+        name, verdict = unsafe
+        found.waiting[name, event.key] = verdict
+        yield from verdict.why
+    is_repeated = event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT
+    if is_repeated:
+        yield Reason(Kind.TIME, "was approved a moment ago")
+    why = _doubt(event, observed)
+    if why:
+        doubtful = Reason(Kind.DOUBT, why)
+        if not (event.prepares or never or missing or unsafe or is_repeated):
+            found.waiting.update(((host.name, event.key), no(doubtful, until=event.not_before_at)) for host in members)
+        yield doubtful
+
+
+def _never(event: Event, observed: Observed) -> list[Reason]:
+    """Why the event is not for us to approve, whatever becomes of its hosts."""
+    found = [stranger(event, observed)]
+    if not event.asks_approval:
+        found.append(Reason(Kind.RULE, f"rule {event.decided_by['name']!r}: prepared, not approved"))
+    silent = [host.name for host in observed.members(event) if event.prepares and host.refuses_unanswered]
+    if silent:
+        found.append(Reason(Kind.ANSWER, f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"))
+    return [reason for reason in found if reason]
+
+
+def _unsafe(event: Event, observed: Observed, leaving: set[str]) -> tuple[str, Verdict] | None:
+    """The first host of an event that is approved without preparation which must not go down yet, and why."""
+    now = observed.now
+    for host in observed.members(event):
+        if must_yield(host, [event], now):
+            continue
+        if not is_fresh(host, now):
+            return host.name, no(Reason(Kind.TIME, "its balancer is looked at once more"))
+        short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
-            found.waiting[host.name, event.key] = Wait(short, yields_at(host, [event]))
-            return False
-    if event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT:
-        return False
-    why = doubt(event, observed)
-    if why and not event.prepares:
-        found.waiting.update(((host.name, event.key), Wait(why, event.not_before_at)) for host in members)
-    return not why
+            return host.name, no(short, until=yields_at(host, [event]))
+    return None
 
 
-def _is_ready(host: Host, drains: Mapping[str, Drain], event: Event, steps: Mapping[str, Step], outside: bool) -> bool:
-    return (is_ready_outside if outside else is_ready)(host, drains[host.name], event, steps.get(host.name))
+def _sent_through(way: str, event: Event) -> Reason:
+    names = ", ".join(event.members)
+    why = f"none of {names} can" if len(event.members) > 1 else f"{names} cannot"
+    return Reason(Kind.STATE, f"is being approved through {way}, since {why} send it")
 
 
 def _from_outside(host: Host, event: Event, observed: Observed) -> Json:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, is_not_ours
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, stranger
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
@@ -24,22 +24,23 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_given_back,
     is_outdated,
     is_owed,
-    is_ready,
     judge_drain,
+    readiness,
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, Wait, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 
 Steps = dict[str, Step]
 """Per host: a step."""
 Preparing = dict[str, list[Event]]
 """Per host: the events for which it is prepared."""
-Waits = dict[tuple[str, str], Wait]
-"""Per host and event: what the host waits for."""
+Waits = dict[tuple[str, str], Verdict]
+"""Per host and event: why the host has no step for the event yet."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Decided:
     wanted_out: set[str]  # hosts that an event keeps out
     steps: Steps
     waiting: Waits  # before a host is prepared
-    unanswered: set[tuple[str, str]]  # hosts and events: the event waits because the host does not answer
+    approvals: dict[str, Verdict]  # events that wait for their approval: whether they may be approved now
     restoring_since: dict[str, float]  # per host: since when runs have tried to bring it back
     was_ready: set[str]  # events of which all hosts are ready
     counted_out: set[tuple[str, str]]  # hosts and events whose time to drain was measured
@@ -59,8 +60,8 @@ class Decided:
     def step(self, host: Host) -> Step | None:
         return self.steps.get(host.name)
 
-    def is_ready(self, host: Host, event: Event) -> bool:
-        return is_ready(host, self.drains[host.name], event, self.step(host))
+    def readiness(self, host: Host, event: Event, outside: bool = False) -> Verdict:
+        return readiness(host, self.drains[host.name], event, self.step(host), outside)
 
     def sent_through(self, event: Event) -> str | None:
         """What the event is approved through in this pass, if not through a VM; None otherwise."""
@@ -83,10 +84,10 @@ def decide(observed: Observed) -> Decided:
     """
     hosts = observed.hosts
     drains = {host.name: judge_drain(host, observed.now) for host in hosts.values()}
-    preparing, waiting, unheard = _preparing(observed)
+    preparing, waiting = _preparing(observed)
     wanted_out = {host.name for host in hosts.values() if _is_wanted_out(host, preparing, observed)}
     turns = wait_for_turn(preparing, observed)
-    queued = {(name, event.key): Wait(turns[name], yields_at(hosts[name], preparing[name])) for name in turns for event in preparing[name]}
+    queued = {(name, event.key): no(turns[name], until=yields_at(hosts[name], preparing[name])) for name in turns for event in preparing[name]}
     lacking = {name: events for name, events in preparing.items() if _lacks_out(hosts[name], events)}
     out_already = {name: events for name, events in preparing.items() if name not in lacking}
 
@@ -109,7 +110,7 @@ def decide(observed: Observed) -> Decided:
         wanted_out=wanted_out,
         steps=steps,
         waiting={**waiting, **queued, **short, **weighed.waiting},
-        unanswered=unheard,
+        approvals=weighed.verdicts,
         restoring_since=restoring_since,
         was_ready=weighed.was_ready,
         counted_out=weighed.counted_out,
@@ -126,33 +127,26 @@ def _first_of(*rows: Steps) -> Steps:
     return {name: found for row in reversed(rows) for name, found in row.items()}
 
 
-def _preparing(observed: Observed) -> tuple[Preparing, Waits, set[tuple[str, str]]]:
-    """Sort the events of each host.
-
-    Returns per host the events for which it is prepared now; per host and event what the host waits for; and the hosts and events that wait because
-    the host does not answer.
-    """
+def _preparing(observed: Observed) -> tuple[Preparing, Waits]:
+    """Sort the events of each host: those for which it is prepared now, and those that wait."""
     preparing: Preparing = {}
     waiting: Waits = {}
-    unheard: set[tuple[str, str]] = set()
     for host in observed.hosts.values():
         for event in host.events if not host.fatal else ():
             if not event.prepares:
                 continue
             silent = [] if must_yield(host, [event], observed.now) or event.key in host.held_ids else _silent_members(event, observed)
             if begins(host, event) > observed.now:
-                why = f"rule {event.decided_by['name']!r} begins {event.decided_by['lead_time']:g} s before NotBefore"
-                waiting[host.name, event.key] = Wait(why, begins(host, event))
+                why = Reason(Kind.TIME, f"rule {event.decided_by['name']!r} begins {event.decided_by['lead_time']:g} s before NotBefore")
+                waiting[host.name, event.key] = no(why, until=begins(host, event))
             elif silent:
                 # Shortly before the impact, which comes in any case, the host goes out all the same. That saves its requests, and a person brings it
                 # back.
-                why = unanswered(host) if host.name in silent else f"waits for {', '.join(silent)}, which would not come back after the event"
-                waiting[host.name, event.key] = Wait(why, yields_at(host, [event]))
-                if host.name in silent:
-                    unheard.add((host.name, event.key))
+                others = Reason(Kind.SIBLING, f"waits for {', '.join(silent)}, which would not come back after the event")
+                waiting[host.name, event.key] = no(unanswered(host) if host.name in silent else others, until=yields_at(host, [event]))
             else:
                 preparing.setdefault(host.name, []).append(event)
-    return preparing, waiting, unheard
+    return preparing, waiting
 
 
 def _silent_members(event: Event, observed: Observed) -> list[str]:
@@ -166,7 +160,7 @@ def _is_wanted_out(host: Host, preparing: Preparing, observed: Observed) -> bool
         return False
     # An event for which no host is prepared keeps a host out that is out already, if its impact may come at any moment or we are about to approve it.
     unprepared = [event for event in host.events if not event.prepares]
-    return host.name in preparing or any(event.may_come or event.asks_approval and not is_not_ours(event, observed) for event in unprepared)
+    return host.name in preparing or any(event.may_come or event.asks_approval and not stranger(event, observed) for event in unprepared)
 
 
 def _lacks_out(host: Host, events: Iterable[Event]) -> bool:
@@ -195,7 +189,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         least = None if must_yield(host, events, observed.now) else host.settings.min_in_service
         short = None if least is None else below_minimum(host, observed.hosts, leaving)
         if short:
-            waiting.update(((name, event.key), Wait(short, yields_at(host, events))) for event in events)
+            waiting.update(((name, event.key), no(short, until=yields_at(host, events))) for event in events)
             continue
         leaving.add(name)
         also: dict[str, list[str]] = {}

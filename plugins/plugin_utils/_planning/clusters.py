@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_given_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 
 Cluster = tuple[str, str]
 """A type and a name."""
@@ -29,15 +30,16 @@ def clusters_of(host: Host) -> dict[str, Cluster]:
     return {step["name"]: (step["type"], step["cluster"]) for step in host.settings.drain_host.steps if step.get("cluster")}
 
 
-def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict[str, str]:
-    """Why a host must not go out yet, as far as its clusters are concerned: a phrase per name. C(preparing): per host the events that it goes out for."""
-    waits: dict[str, str] = {}
+def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict[str, Reason]:
+    """Why a host must not go out yet, as far as its clusters are concerned, per name. C(preparing): per host the events that it goes out for."""
+    waits: dict[str, Reason] = {}
     for cluster in sorted({cluster for host in observed.hosts.values() for cluster in clusters_of(host).values()}):
         members = [host for host in observed.hosts.values() if cluster in clusters_of(host).values()]
         out = [host.name for host in members if _is_out(host, cluster, observed)]
         for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _order(host, preparing[host.name])):
             if out and not must_yield(host, preparing[host.name], observed.now):
-                waits.setdefault(host.name, f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other")
+                why = f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other"
+                waits.setdefault(host.name, Reason(Kind.TURN, why))
             else:
                 out.append(host.name)
     return waits

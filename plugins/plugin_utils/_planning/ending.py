@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_not_ours
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -29,8 +28,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Report, restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Report, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 WATCH = 86400.0
@@ -42,17 +42,23 @@ QUIET_PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
+class Message:
+    text: str
+    hosts: tuple[str, ...] = ()  # the hosts of which it tells
+    is_theirs: bool = False  # whether the lines of these hosts tell it, too
+
+
+@dataclass(frozen=True)
 class Ending:
     finished: bool
     once_more: bool  # whether a run of one step may try a failed step again
-    messages: list[str]  # sentences: why the run would fail if it ended now
-    told: list[str]  # the hosts of which the messages tell
+    messages: list[Message]  # why the run would fail if it ended now
     first_found: float | None  # when the run first found an event that concerns it
     end: float  # when the run's time is over
 
 
-def ending(decided: Decided, told: Report) -> Ending:
-    """Whether the run ends with this pass, and how. C(told): what is told of each host in each of its events."""
+def ending(decided: Decided, report: Report) -> Ending:
+    """Whether the run ends with this pass, and how."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     events = listed(observed)
@@ -60,19 +66,17 @@ def ending(decided: Decided, told: Report) -> Ending:
     first_found = observed.now if found and observed.first_found is None else observed.first_found
     end = _end_of(run, first_found)
     time_is_over = observed.now >= end
-    left = [event for event in events if not _is_through(decided, told, event, end)]
+    left = [event for event in events if not _is_through(decided, report, event, end)]
     undecided = any(observed.may_mean(event) for event in observed.events.values())
     helpless = all(host.fatal for host in hosts)
     patient = all(_is_patient(host, observed) for host in hosts)
     nothing_left = not left and not undecided and patient and (found or helpless or not run.watch)
     look_again = run.look_twice and _looks_again(decided)
     overdue = [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)]
-    messages = _messages(decided, told, overdue, time_is_over)
     return Ending(
         finished=(not run.wait and not look_again) or nothing_left or time_is_over,
         once_more=not run.wait and not time_is_over and all(failing_for(host, host.events, observed.now) < PATIENCE for host in hosts),
-        messages=list(messages),
-        told=sorted({name for names in messages.values() for name in names}),
+        messages=_messages(decided, report, overdue, time_is_over),
         first_found=first_found,
         end=end,
     )
@@ -83,15 +87,15 @@ def listed(observed: Observed) -> list[Event]:
     return sorted((event for event in observed.events.values() if event.hosts), key=lambda event: (event.first_seen, event.key))
 
 
-def result(decided: Decided, told: Report, event: Event) -> Json:
+def result(decided: Decided, report: Report, event: Event) -> Json:
     """What became of an event."""
-    said = {name: told[name, event.key] for name in event.hosts}
+    statuses = {name: report[name, event.key] for name in event.hosts}
     return {
         "event_id": event.event_id,
         "event_type": event.event_type,
         "resources": event.resources,
-        "outcome": _outcome(decided.observed, told, event),
-        "hosts": {name: {"state": one.state, "reason": one.reason} for name, one in said.items()},
+        "outcome": _outcome(decided.observed, report, event),
+        "hosts": {name: {"state": status.state, "reason": status.reason} for name, status in statuses.items()},
     }
 
 
@@ -108,9 +112,9 @@ def _end_of(run: Run, first_found: float | None) -> float:
     return run.started + WATCH if first_found is None else first_found + run.timeout
 
 
-def _outcome(observed: Observed, told: Report, event: Event) -> str:
+def _outcome(observed: Observed, report: Report, event: Event) -> str:
     gone = gone_at(event, observed)
-    if gone is None or not is_over(event, observed) or not _is_settled(observed, told, event):
+    if gone is None or not is_over(event, observed) or not _is_settled(observed, report, event):
         return "in_progress"
     approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
@@ -125,21 +129,21 @@ def _was_approved(event: Event, gone: float) -> bool:
     return event.approving_until is None or (event.seen_started or gone) < event.approving_until
 
 
-def _is_through(decided: Decided, told: Report, event: Event, end: float) -> bool:
+def _is_through(decided: Decided, report: Report, event: Event, end: float) -> bool:
     """Whether a run need not wait for this event any more."""
     observed = decided.observed
     hosts = [observed.hosts[name] for name in event.hosts]
     if all(_is_hopeless(decided, host, event, end) for host in hosts):
         return True
     # The record of the approval goes last.
-    is_recorded = any(event.key in host.approved_ids and told[host.name, event.key].state in ("restored", "in_service") for host in hosts)
-    return (event.ignored or is_over(event, observed)) and _is_settled(observed, told, event) and not is_recorded
+    is_recorded = any(event.key in host.approved_ids and report[host.name, event.key].state in ("restored", "in_service") for host in hosts)
+    return (event.ignored or is_over(event, observed)) and _is_settled(observed, report, event) and not is_recorded
 
 
-def _is_settled(observed: Observed, told: Report, event: Event) -> bool:
+def _is_settled(observed: Observed, report: Report, event: Event) -> bool:
     """Whether nothing is left to do for the hosts of an event that is over."""
     for name in event.hosts:
-        host, state = observed.hosts[name], told[name, event.key].state
+        host, state = observed.hosts[name], report[name, event.key].state
         if state not in ("restored", "in_service", "needs_person", "unobserved") or _may_be_mended(host, event, observed):
             return False
         if state == "unobserved" and not is_deleted(host, observed):
@@ -164,7 +168,7 @@ def _is_hopeless(decided: Decided, host: Host, event: Event, end: float) -> bool
     # If one balancer is set up wrong, the host still goes out of the others when its event begins or the minimum allows it.
     wait = decided.waiting.get((host.name, event.key))
     acts = decided.step(host) is not None or wait is not None and (wait.until is None or wait.until <= end)
-    return bool(host.blind and host.traffic.helpless and not acts) and stood_for(host.blind_since, decided.observed.now) >= PATIENCE
+    return bool(host.blind and host.traffic.is_helpless and not acts) and stood_for(host.blind_since, decided.observed.now) >= PATIENCE
 
 
 def _is_left_behind(event: Event, observed: Observed) -> bool:
@@ -197,7 +201,8 @@ def _next_act_is_later(decided: Decided, event: Event, end: float) -> bool:
     waits = [decided.waiting[host.name, event.key] for host in hosts if (host.name, event.key) in decided.waiting]
     if waits:
         return all(wait.until is None or wait.until > end for wait in waits)
-    stands_ready = all(decided.is_ready(host, event) for host in hosts) or (not event.prepares and is_not_ours(event, decided.observed))
+    is_foreign = not event.prepares and bool(decided.approvals[event.key].about(Kind.STRANGER))
+    stands_ready = is_foreign or all(decided.readiness(host, event).holds for host in hosts)
     return not event.approved and stands_ready and (event.not_before_at is None or event.not_before_at > end)
 
 
@@ -242,65 +247,61 @@ def _wait_for_quiet(quiet: float) -> float:
     return 2 * quiet + QUIET_PATIENCE
 
 
-def _messages(decided: Decided, told: Report, late: Iterable[Event], time_is_over: bool) -> dict[str, list[str]]:
-    """Sentences about why the run would fail if it ended now, each once, and the hosts of which each tells. C(late): events that should be over by now."""
+def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_over: bool) -> list[Message]:
+    """Why the run would fail if it ended now, each reason once. C(late): events that should be over by now."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
-    found: dict[str, list[str]] = {message: [] for message in observed.messages}
-    # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
-    of_balancers = set(observed.messages)
+    lines = {host.name: most_urgent(report, host, observed)[0] for host in hosts}
+    found = [Message(fault.text) for fault in observed.faults]
+    told: set[tuple[str, Reason]] = set()
 
-    def tell(names: list[str], sentence: str) -> None:
-        if sentence not in of_balancers:
-            found[f"{', '.join(names)}: {sentence}"] = names
+    def tell(names: list[str], *why: Reason) -> None:
+        # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
+        new = [reason for reason in why if reason.kind is not Kind.BALANCER and not told.issuperset((name, reason) for name in names)]
+        if any(reason.kind is not Kind.NOTE for reason in new):
+            told.update((name, reason) for name in names for reason in new)
+            is_theirs = all(lines[name].state == "needs_person" and set(new) <= set(lines[name].why) for name in names)
+            found.append(Message(f"{', '.join(names)}: {words(new)}", tuple(names), is_theirs))
 
     for event in late:
-        found[f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, told)}"] = []
-    mistakes: dict[str, list[str]] = {}
-    for host in hosts:
-        for sentence in host.fatal:
-            mistakes.setdefault(sentence, []).append(host.name)
+        why = f"not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, report)}"
+        found.append(Message(f"{event.label}: {why}"))
     # A mistake in the settings of a group is told once, not for each of its hosts.
-    for sentence, names in mistakes.items():
-        tell(names, sentence)
+    for reason in dict.fromkeys(reason for host in hosts for reason in host.fatal):
+        tell([host.name for host in hosts if reason in host.fatal], reason)
     for host in hosts:
         if _is_patient(host, observed) or time_is_over or not run.wait:
-            for sentence in _given_up(host, observed):
-                tell([host.name], sentence)
-    if run.check:
-        # In check mode each host is asked, even if no event names it or its event has time.
-        for host in hosts:
-            if host.refuses_unanswered:
-                tell([host.name], unanswered(host))
-            for place in host.places:
-                if place.stays:
-                    tell([host.name], place.stays)
+            for reason in _given_up(host, observed):
+                tell([host.name], reason)
+    # In check mode each host is asked, even if no event names it or its event has time.
+    for host in hosts if run.check else ():
+        if host.refuses_unanswered:
+            tell([host.name], unanswered(host))
+        for reason in reasons(Kind.MISTAKE, (place.stays for place in host.places)):
+            tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
-        found[f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"] = []
+        found.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
     for event in listed(observed):
         for name in event.hosts:
-            host, said = observed.hosts[name], told[name, event.key]
-            is_told = host.fatal or said.reason == "; ".join(host.blind) and of_balancers.issuperset(host.blind)
-            if said.state == "needs_person" and not is_told:
-                tell([name], said.reason)
+            if report[name, event.key].state == "needs_person":
+                tell([name], *report[name, event.key].why)
     return found
 
 
-def _given_up(host: Host, observed: Observed) -> Iterator[str]:
-    """Sentences about what could not be read of a host."""
+def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
+    """What could not be read of a host."""
     if not host.fatal:
         yield from host.blind
     if host.is_unread:
-        yield f"its metadata service cannot be read: {host.observation.error}"
+        yield Reason(Kind.UNREAD, f"its metadata service cannot be read: {host.observation.error}")
     if is_lost(host, observed):
-        yield (
-            f"it cannot be {'read' if host.observation.cut_off else 'reached'}, and no event is known that names it, so nobody watches it: {why_unread(host)}."
-            " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it"
-        )
+        missed = "read" if host.observation.cut_off else "reached"
+        why = f"it cannot be {missed}, and no event is known that names it, so nobody watches it: {why_unread(host)}."
+        yield Reason(Kind.UNREAD, f"{why} Mend it, leave it out of the target, or set graceful_azure_may_be_off for it")
 
 
-def _waited_for(event: Event, told: Report) -> str:
+def _waited_for(event: Event, report: Report) -> str:
     """The hosts that have not finished an event, and why."""
-    said = [(name, told[name, event.key]) for name in event.hosts]
-    waited = [f"{name}: {one.state}: {one.reason}" for name, one in said if one.state not in ("in_service", "restored")]
+    statuses = [(name, report[name, event.key]) for name in event.hosts]
+    waited = [f"{name}: {status.state}: {status.reason}" for name, status in statuses if status.state not in ("in_service", "restored")]
     return f" ({'; '.join(waited)})" if waited else ""

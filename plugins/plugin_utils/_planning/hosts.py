@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 
 DRAINED = "drained"
@@ -42,7 +43,7 @@ class Host:
     state_folder: dict[str, Any] = field(default_factory=dict)  # the path of the folder of its records and its id, as last told
     traffic: Traffic = field(default_factory=Traffic)
     events: list[Event] = field(default_factory=list)  # standing events that name it and that no rule ignores, the most urgent first
-    fatal: list[str] = field(default_factory=list)  # sentences: mistakes that forbid every step for it
+    fatal: list[Reason] = field(default_factory=list)  # mistakes that forbid every step for it
     conflicts: list[str] = field(default_factory=list)  # sentences: somebody else acted
     held_ids: set[str] = field(default_factory=set)  # folded ids of the events that have a record on it or for it
     approved_ids: set[str] = field(default_factory=set)  # those of which only the record of the approval is left
@@ -57,8 +58,9 @@ class Host:
     fatal_since: float | None = None
     failure: str | None = None  # why its last step failed
     failing_since: float | None = None
-    restore_said: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
-    drain_said: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
+    restoring_reason: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
+    is_unanswered: bool = False  # whether that is because the host does not answer
+    drain_steps_left: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False  # whether its step of the former pass was to go out, too
 
     @property
@@ -129,8 +131,8 @@ class Host:
         return self.traffic.places
 
     @property
-    def blind(self) -> tuple[str, ...]:
-        """Sentences: the balancers that could not be read."""
+    def blind(self) -> tuple[Reason, ...]:
+        """The balancers that could not be read."""
         return self.traffic.unread
 
     @property

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals
 
@@ -41,7 +42,7 @@ OWN_TASKS = "if that file makes this answer fail, it can never pass, and the hos
 class Drain:
     """How far a host is drained."""
 
-    busy: str  # what keeps it from being idle
+    busy: tuple[Reason, ...]  # what keeps it from being idle
     idle_looks: int  # idle looks in a row
     too_early: bool  # whether the time without a request, or without a balancer on a machine, is still too short
     arrivals: dict[str, Arrivals]  # per place that is out: the requests that came since
@@ -54,13 +55,14 @@ def judge_drain(host: Host, now: float) -> Drain:
     """Count the idle looks at a host."""
     quiet = host.settings.quiet
     arrivals = {place.name: _arrivals(host, place, place.count, now) for place in host.places if place.count}
-    loud = {name: seen for name, seen in arrivals.items() if seen["span"] < quiet}
+    loud = {name: arrived for name, arrived in arrivals.items() if arrived["span"] < quiet}
     by_name = {place.name: place for place in host.places}
-    outside = [*host.blind, *(sentence for place in host.places for sentence in place.busy)]
-    outside.extend(_came(by_name[name], seen) for name, seen in loud.items() if seen["came"])
-    busy = [*outside, *_connections(host)]
+    at_balancers = [sentence for place in host.places for sentence in place.busy]
+    at_balancers.extend(_came(by_name[name], arrived) for name, arrived in loud.items() if arrived["came"])
+    outside = [*host.blind, *reasons(Kind.BUSY, at_balancers)]
+    busy = [*outside, *reasons(Kind.BUSY, _connections(host))]
     if host.observation.is_silent:
-        busy.append(host.silence)
+        busy.append(Reason(Kind.UNREAD, host.silence))
     # A look that waited for the end of the last request or connection counts as two.
     own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
     at_places = [place.looks for place in host.places if place.looks is not None]
@@ -75,10 +77,10 @@ def judge_drain(host: Host, now: float) -> Drain:
     looks_outside = 0
     if host.settings.outside and at_places and not outside:
         looks_outside = min(host.memory.looks_outside + min(at_places), LOOKS)
-        if too_early or not _are_fresh(_seen_at_places(host), host, now):
+        if too_early or not _are_fresh(_looks_at_places(host), host, now):
             looks_outside = min(looks_outside, LOOKS - 1)
-    left = max([0.0, *(quiet - seen["span"] for seen in arrivals.values())]) if arrivals else quiet
-    return Drain("; ".join(busy), looks, too_early, arrivals, not_running, left, looks_outside)
+    left = max([0.0, *(quiet - arrived["span"] for arrived in arrivals.values())]) if arrivals else quiet
+    return Drain(tuple(busy), looks, too_early, arrivals, not_running, left, looks_outside)
 
 
 def _is_booted_anew(host: Host) -> bool:
@@ -101,25 +103,25 @@ def is_fresh(host: Host, now: float) -> bool:
     """
     if not host.observation.is_new:
         return False  # it may have gone silent since
-    seen = _seen_at_places(host)
+    looks = _looks_at_places(host)
     if host.ports:
-        seen.append((host.observation.is_new, None if host.observation.ended else host.observation.at))
-    return _are_fresh(seen, host, now)
+        looks.append((host.observation.is_new, None if host.observation.ended else host.observation.at))
+    return _are_fresh(looks, host, now)
 
 
-def _seen_at_places(host: Host) -> list[tuple[bool, float | None]]:
+def _looks_at_places(host: Host) -> list[tuple[bool, float | None]]:
     """Per place that was looked at: whether that was in this pass, and when it was."""
     return [(bool(place.looks), place.seen) for place in host.places if place.looks is not None]
 
 
-def _are_fresh(seen: Iterable[tuple[bool, float | None]], host: Host, now: float) -> bool:
+def _are_fresh(looks: Iterable[tuple[bool, float | None]], host: Host, now: float) -> bool:
     appears = any(event.first_seen == now for event in host.events)
-    return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in seen)
+    return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in looks)
 
 
-def _came(place: Place, seen: Arrivals) -> str:
+def _came(place: Place, arrived: Arrivals) -> str:
     provider, balancer = place.balancer
-    return provider.arrived(balancer, place, seen["came"], seen["begun"])
+    return provider.arrived(balancer, place, arrived["came"], arrived["begun"])
 
 
 def _arrivals(host: Host, place: Place, count: Count, now: float) -> Arrivals:
@@ -149,14 +151,24 @@ def _connections(host: Host) -> list[str]:
     ]
 
 
-def is_ready(host: Host, drain: Drain, event: Event, step: Step | None) -> bool:
-    """Whether the host is out everywhere, was idle in two looks in a row, and took its drain steps for this event, which a look of this pass saw done.
+def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside: bool = False) -> Verdict:
+    """Whether the host is ready for the event: out everywhere, idle in two looks in a row, its drain steps done for this event as a look of this pass saw.
 
-    C(step): the host's step in this pass.
+    C(step): the host's step in this pass. C(outside): whether the event is approved from outside. Then a host that cannot be reached is ready if its
+    balancers say in two looks that it is out and idle, and if what only the host itself can tell was so when it could be reached last: nobody connected
+    to its ports, and its drain steps done.
     """
-    if host.fatal or drain.idle_looks < LOOKS or (step and step.role != "approve_event"):
-        return False
-    return not host.settings.drain_host.out or event.key in host.drained and host.observation.still_on == []
+    if host.fatal:
+        return no(*host.fatal)
+    if step and step.role != "approve_event":
+        return no(Reason(Kind.STEP, "it has another step to take"))
+    if outside and host.observation.is_silent:
+        return _readiness_by_others(host, drain, event)
+    if drain.idle_looks < LOOKS:
+        return no(*(drain.busy or [Reason(Kind.BUSY, "idle, looked at once more")]))
+    if host.settings.drain_host.out and not (event.key in host.drained and host.observation.still_on == []):
+        return no(*(reasons(Kind.STEP, host.observation.still_on or ()) or [Reason(Kind.STEP, "its drain steps are not done")]))
+    return Verdict(True)
 
 
 def had_impact(host: Host, event: Event) -> bool:
@@ -167,30 +179,16 @@ def had_impact(host: Host, event: Event) -> bool:
     return (event.started or bool(event.approved)) and event.key in host.booted_since
 
 
-def unready_from_outside(host: Host, drain: Drain, event: Event, step: Step | None) -> str | None:
-    """Why a host that cannot be reached is not known to be ready for the event; None if it is, by all that is known.
-
-    Its balancers must say in two looks in a row that it is out and idle. What only the host itself can tell must have been so when it could be reached
-    last: nobody connected to its ports, and its drain steps done.
-    """
-    if host.fatal or (step and step.role != "approve_event"):
-        return "it has another step to take"
+def _readiness_by_others(host: Host, drain: Drain, event: Event) -> Verdict:
     if not any(place.looks is not None for place in host.places):
-        return "nobody but itself can tell whether it serves"
+        return no(Reason(Kind.UNREAD, "nobody but itself can tell whether it serves"))
     if drain.looks_outside < LOOKS:
-        return "its balancers do not say yet, in two looks, that it is out and idle"
-    if event.key in host.memory.found_ready:
-        return None
+        return no(Reason(Kind.BUSY, "its balancers do not say yet, in two looks, that it is out and idle"))
     own = ["its connections (drain_host_ports)"] if host.ports else []
     own += ["its drain steps"] if host.settings.drain_host.out else []
-    return f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now" if own else None
-
-
-def is_ready_outside(host: Host, drain: Drain, event: Event, step: Step | None) -> bool:
-    """Whether the host is ready for an event that is approved from outside. A host that cannot be reached is, if all that is known says so."""
-    if host.observation.is_silent:
-        return unready_from_outside(host, drain, event, step) is None
-    return is_ready(host, drain, event, step)
+    if own and event.key not in host.memory.found_ready:
+        return no(Reason(Kind.UNREAD, f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now"))
+    return Verdict(True)
 
 
 def found_ready(host: Host, events: Iterable[Event]) -> list[str]:
@@ -227,22 +225,23 @@ def claims(host: Host, hosts: dict[str, Host]) -> Iterator[str]:
             )
 
 
-def maintenance(host: Host) -> str:
-    """A phrase about the places of the host that are out without a hold of ours, mostly because an operator took them out."""
+def maintenance(host: Host) -> tuple[Reason, ...]:
+    """The places of the host that are out without a hold of ours, mostly because an operator took them out."""
     out = [place for place in host.places if not place.in_rotation and place.condition == FREE and not place.owner]
-    told = [f"{place.name} is in {place.state}" for place in out if not place.returns]
-    said = [f"in an operator's maintenance ({', '.join(told)})"] if told else []
-    said.extend(f"{place.name} {place.returns}" for place in out if place.returns)
-    return "; ".join(said)
+    by_operator = [f"{place.name} is in {place.state}" for place in out if not place.returns]
+    found = [f"in an operator's maintenance ({', '.join(by_operator)})"] if by_operator else []
+    found.extend(f"{place.name} {place.returns}" for place in out if place.returns)
+    return reasons(Kind.NOTE, found)
 
 
-def unanswered(host: Host) -> str:
-    """A sentence about a host that serves but does not answer restore_service."""
+def unanswered(host: Host) -> Reason:
+    """Of a host that serves but does not answer restore_service."""
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
-    return (
+    why = (
         f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
         " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
     )
+    return Reason(Kind.ANSWER, why)
 
 
 def may_fail_by_own_tasks(host: Host) -> bool:
@@ -261,12 +260,13 @@ def has_own_tasks(host: Host) -> bool:
     return any(provider.tasks for provider, _settings in host.balancers)
 
 
-def silenced_by_own_tasks(host: Host) -> str:
-    """A sentence about a host that has not answered restore_service since task files of the user's take it out; empty if there is none."""
-    said = host.observation.unanswered
-    if not (host.held_ids and host.observation.is_new and host.observation.asked and said and may_fail_by_own_tasks(host)):
-        return ""
-    return f"it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out ({said}): {OWN_TASKS}"
+def silenced_by_own_tasks(host: Host) -> Reason | None:
+    """Of a host that has not answered restore_service since task files of the user's take it out."""
+    why = host.observation.unanswered
+    if not (host.held_ids and host.observation.is_new and host.observation.asked and why and may_fail_by_own_tasks(host)):
+        return None
+    since = "it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out"
+    return Reason(Kind.ANSWER, f"{since} ({why}): {OWN_TASKS}")
 
 
 def stood_for(since: float | None, now: float) -> float:

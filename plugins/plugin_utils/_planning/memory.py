@@ -42,7 +42,6 @@ class HostMemory:
     failing_since: float | None = None  # since when its steps have failed
     failure: str | None = None  # why its last step failed
     restoring_since: float | None = None  # since when runs have tried to bring it back
-    restoring: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     last_step: LastStep | None = None
     looks: int = 0  # idle looks in a row
     boot_id: str | None = None  # in which boot of the host they were

@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, NOBODY, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -27,8 +28,8 @@ def must_yield(host: Host, events: Sequence[Event], now: float) -> bool:
     return any(event.may_come for event in events) or (at is not None and now >= at)
 
 
-def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) -> str | None:
-    """A phrase if too few of the servers that share its requests would stay in service without the host; otherwise None.
+def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) -> Reason | None:
+    """Which of the groups that share its requests would have too few servers in service without the host; None if none would.
 
     C(leaving): names of the hosts that still serve and will not for long. A group in which the host is not by its own name is not asked:
     waiting brings it no other server.
@@ -41,23 +42,23 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
         # Servers of other names that lead to this host go out with it.
         others.extend(left for left in host.places if left is not place)
         lost = {left.member for left in others if left.group and left.group.key == place.group.key and not left.owner}
-        short = shortage(host.settings.min_in_service, place.member, _as_told(place, host, hosts), place.group.name, lost)
+        short = shortage(host.settings.min_in_service, place.member, _as_answered(place, host, hosts), place.group.name, lost)
         if short:
-            return short
+            return Reason(Kind.MINIMUM, short)
     return None
 
 
-def _as_told(place: Place, host: Host, hosts: dict[str, Host]) -> list[Json]:
+def _as_answered(place: Place, host: Host, hosts: dict[str, Host]) -> list[Json]:
     """The servers of a place's group. Where the balancer does not check them, those that are targets count by what the targets answer."""
     if place.group is None:
         return []
-    said = {}
+    silent = {}
     for other in hosts.values():
         for theirs in other.places if other is not host else ():
             if theirs.group and theirs.group.key == place.group.key and not theirs.owner:
-                said[theirs.member] = _silent(other, theirs)
+                silent[theirs.member] = _silent(other, theirs)
     return [
-        dict(server, in_service=False, silent=said[server["server"]]) if server["in_service"] and said.get(server["server"]) else server
+        dict(server, in_service=False, silent=silent[server["server"]]) if server["in_service"] and silent.get(server["server"]) else server
         for server in place.group.servers
     ]
 

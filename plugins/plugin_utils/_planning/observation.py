@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, read_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 
@@ -29,7 +30,7 @@ class Observed:
     hosts: dict[str, Host]  # by name
     events: dict[str, Event]  # by folded id
     addresses: Addresses
-    messages: list[str]  # sentences: faults that concern no single host
+    faults: list[Reason]  # those that concern no single host
     first_found: float | None
 
     @property
@@ -84,9 +85,9 @@ def observe(document: Document) -> Observed:
         _note_lost_records(host, events)
         _take_result(host, events, document)
     _note_refusals(hosts, events, now)
-    messages = [f"balancer {key.rpartition(' ')[0]}: {machine.result['fatal']}" for key, machine in document.machines.items() if machine.result.get("fatal")]
-    messages.extend(event.unasked for event in events.values() if event.unasked)
-    return Observed(document, hosts, events, addresses, messages, memory.first_found)
+    of_balancers = dict.fromkeys(reason for host in hosts.values() for reason in host.blind if reason.kind is Kind.BALANCER)
+    faults = [*of_balancers, *reasons(Kind.MISTAKE, (event.unasked or "" for event in events.values()))]
+    return Observed(document, hosts, events, addresses, faults, memory.first_found)
 
 
 def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
@@ -108,9 +109,9 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         held_since=dict(memory.held_since),
     )
     if look.fatal:
-        host.fatal.append(look.fatal)
+        host.fatal.append(Reason(Kind.MISTAKE, look.fatal))
     if host.was_read and not resource_name:
-        host.fatal.append("its metadata service does not tell this host's name; set graceful_azure_resource_name")
+        host.fatal.append(Reason(Kind.MISTAKE, "its metadata service does not tell this host's name; set graceful_azure_resource_name"))
     if not host.was_read:
         host.silent_since = document.now if memory.silent_since is None else memory.silent_since
     return host
@@ -125,20 +126,21 @@ def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
     for sharing in sharers.values():
         for host in sharing if len(sharing) > 1 else ():
             others = " and ".join(other.name for other in sharing if other is not host)
-            host.fatal.append(
+            why = (
                 f"{host.name} and {others} have the same folder for their records ({host.state_folder['path']}): they are one machine, or share"
                 " the folder over a network. Leave all but one out of the target, or give each a graceful_azure_state_dir of its own"
             )
+            host.fatal.append(Reason(Kind.MISTAKE, why))
 
 
 def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:
     """Where traffic reaches the host, and which balancers could not be read."""
     host.traffic = joined([(balancer, balancer[0].traffic(balancer[1], host, hosts, document.machines, addresses)) for balancer in host.balancers])
-    host.fatal.extend(host.traffic.mistakes)
+    host.fatal.extend(reasons(Kind.MISTAKE, host.traffic.mistakes))
     host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
     if host.blind:
         host.blind_since = document.now if host.memory.blind_since is None else host.memory.blind_since
-        if not host.places and host.traffic.helpless:
+        if not host.places and host.traffic.is_helpless:
             host.fatal.extend(host.blind)
 
 
@@ -171,7 +173,7 @@ def _tell_hosts(event: Event, hosts: dict[str, Host]) -> None:
         for name in event.members:
             hosts[name].events.append(event)
             if event.mistake:
-                hosts[name].fatal.append(event.mistake)
+                hosts[name].fatal.append(Reason(Kind.MISTAKE, event.mistake))
 
 
 def _note_answer(host: Host, check: bool) -> None:
@@ -203,20 +205,21 @@ def _note_lost_records(host: Host, events: dict[str, Event]) -> None:
         event = events.get(key)
         if event and event.standing and host.name in event.members and not event.ignored:
             folder = host.observation.state_folder.get("path") or "its state folder"
-            said = f"its records in {folder} were removed while the event stood: what was stopped on it may not have been started again"
-            add_new(event.conflicts.setdefault(host.name, []), [said])
+            lost = f"its records in {folder} were removed while the event stood: what was stopped on it may not have been started again"
+            add_new(event.conflicts.setdefault(host.name, []), [lost])
 
 
 def _take_result(host: Host, events: dict[str, Event], document: Document) -> None:
     """Note the result of the host's step of the former pass."""
-    said = document.results.get(host.name) or {}
+    results = document.results.get(host.name) or {}
     last = host.memory.last_step
-    result = (said.get(last.role) or {}) if last else {}
+    result = (results.get(last.role) or {}) if last else {}
     host.leaves_again = bool(last and last.role == "load_balancer" and last.state == "out")
     if last and last.role == "restore_service":
-        host.restore_said = result.get("reason", "").strip()
+        host.restoring_reason = result.get("reason", "").strip()
+        host.is_unanswered = bool(result.get("unanswered"))
     if last and last.role == "drain_host" and not result.get("done"):
-        host.drain_said = list(result.get("left") or ())
+        host.drain_steps_left = list(result.get("waiting_for") or ())
     for event_id in (result.get("approved") or ()) if last and last.role == "approve_event" else ():
         if fold(event_id) in events:
             # The record that says so has been read before.
@@ -225,7 +228,7 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
         if fold(event_id) in events and result.get("conflicts"):
             # They are kept, because people must read them even after the records are gone.
             add_new(events[fold(event_id)].conflicts.setdefault(host.name, []), result["conflicts"])
-    failure = said.get("failure") or {}
+    failure = results.get("failure") or {}
     if failure.get("pass") == document.number - 1:
         host.failure = failure["message"]
         host.failing_since = document.now if host.memory.failing_since is None else host.memory.failing_since

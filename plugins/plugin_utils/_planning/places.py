@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
@@ -101,11 +102,20 @@ class Traffic:
 
     places: tuple[Place, ...] = ()
     serves: bool = True  # whether the host serves, as far as its balancer tells
-    unread: tuple[str, ...] = ()  # sentences: the machines that could not be read
-    helpless: bool = True  # whether each of these is a mistake that only a person can mend
+    unread: tuple[Reason, ...] = ()  # the machines that could not be read
     mistakes: tuple[str, ...] = ()  # sentences: what forbids every step for the host
     not_running: dict[str, float] = field(default_factory=dict)  # per machine that carries no traffic because no balancer runs there: its clock
     doubts: tuple[str, ...] = ()  # sentences: what has the host's name and may not be the host's, or may lead to the host
+
+    @property
+    def is_helpless(self) -> bool:
+        """Whether a person must mend whatever could not be read."""
+        return all(reason.kind is not Kind.UNREAD for reason in self.unread)
+
+
+def unread(label: str, result: Json, mistake: Kind = Kind.MISTAKE) -> Reason:
+    """Why a look at a machine told nothing. C(mistake): the kind of the reason if only a person can mend that."""
+    return Reason(mistake if result.get("fatal") else Kind.UNREAD, f"{label}: {result.get('fatal') or result.get('error') or 'not observed'}")
 
 
 @dataclass(frozen=True)
@@ -135,8 +145,7 @@ def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
         tuple(places),
         # A request passes through all of them.
         all(traffic.serves for traffic in found),
-        tuple(sentence for traffic in found for sentence in traffic.unread),
-        all(traffic.helpless for traffic in found if traffic.unread),
+        tuple(reason for traffic in found for reason in traffic.unread),
         tuple(sentence for traffic in found for sentence in traffic.mistakes),
         {machine: clock for traffic in found for machine, clock in traffic.not_running.items()},
         tuple(sentence for traffic in found for sentence in traffic.doubts),

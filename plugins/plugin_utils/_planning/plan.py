@@ -27,25 +27,26 @@ def plan(document: Json) -> Json:
     observed = observe(read_document(document))
     hosts = observed.hosts.values()
     decided = decide(observed)
-    told = report(decided)
-    end = ending(decided, told)
-    decisions = {host.name: decision(decided, told, host) for host in hosts}
+    statuses = report(decided)
+    end = ending(decided, statuses)
+    decisions = {host.name: decision(decided, statuses, host) for host in hosts}
     expected = {host.name: [event.event_id for event in observed.events_of(host) if not is_over(event, observed)] for host in hosts}
-    steps = {} if observed.run.check else {name: found["step"] for name, found in decisions.items() if found["step"]}
+    steps = {} if observed.run.check else {name: line["step"] for name, line in decisions.items() if line["step"]}
     acts = {name: acts_of(step, observed.hosts[name], observed.run) for name, step in steps.items()}
     doubtful = {host.name for host in hosts if is_doubtful(host, observed)}
     return {
         "hosts": decisions,
-        "turns": next_turns(decided, decisions, {name: found for name, found in acts.items() if found is not None}, expected, doubtful, end.end),
+        "turns": next_turns(decided, decisions, {name: todo for name, todo in acts.items() if todo is not None}, expected, doubtful, end.end),
         "known": known_events(observed),
         "by_role": {name: step for name, step in steps.items() if acts[name] is None},
         "unread": {host.name: why_unread(host) for host in hosts if not host.was_read},
-        "events": [result(decided, told, event) for event in listed(observed)],
+        "events": [result(decided, statuses, event) for event in listed(observed)],
         "finished": end.finished,
         "once_more": end.once_more,
         "failed_run": bool(end.messages),
         "warnings": list(warnings(decided)),
-        "messages": end.messages,
-        "told": end.told,
-        "memory": write_memory(remember(decided, told, decisions, end)),
+        "messages": [message.text for message in end.messages],
+        "of_run": [message.text for message in end.messages if not message.is_theirs],
+        "told": sorted({name for message in end.messages for name in message.hosts}),
+        "memory": write_memory(remember(decided, statuses, decisions, end)),
     }

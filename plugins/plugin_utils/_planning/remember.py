@@ -12,28 +12,33 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidate
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import Ending
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import found_ready, gone_at, is_seen_given_back, out_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    found_ready,
+    gone_at,
+    is_seen_given_back,
+    out_since,
+    silenced_by_own_tasks,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import (
     Decision,
     Report,
     restoring_since,
     unchecked_places,
-    warns_silenced,
     warns_unanswered,
 )
 
 
-def remember(decided: Decided, told: Report, decisions: dict[str, Decision], end: Ending) -> Memory:
+def remember(decided: Decided, report: Report, decisions: dict[str, Decision], end: Ending) -> Memory:
     observed = decided.observed
     return Memory(
         first_found=end.first_found,
-        hosts={host.name: _remember_host(decided, told, decisions[host.name], host) for host in observed.hosts.values()},
+        hosts={host.name: _remember_host(decided, report, decisions[host.name], host) for host in observed.hosts.values()},
         events={event.key: _remember_event(decided, event) for event in observed.events.values()},
     )
 
 
-def _remember_host(decided: Decided, told: Report, decision: Decision, host: Host) -> HostMemory:
+def _remember_host(decided: Decided, report: Report, decision: Decision, host: Host) -> HostMemory:
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     return HostMemory(
         resource_name=host.observation.resource_name or memory.resource_name,
@@ -45,34 +50,33 @@ def _remember_host(decided: Decided, told: Report, decision: Decision, host: Hos
         failing_since=host.failing_since,
         failure=host.failure,
         restoring_since=restoring_since(decided, host) if host.held_ids and host.name not in decided.wanted_out else None,
-        restoring=host.restore_said,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
         looks=drain.idle_looks,
         boot_id=host.observation.boot_id or memory.boot_id,
         looks_outside=drain.looks_outside,
         recorded=sorted(host.recorded),
-        found_ready=found_ready(host, [event for event in host.events if decided.is_ready(host, event)]) if host.settings.outside else [],
+        found_ready=found_ready(host, [event for event in host.events if decided.readiness(host, event).holds]) if host.settings.outside else [],
         arrivals=drain.arrivals,
         not_running=drain.not_running,
         absent=host.absent,
-        held_since=_held_since(decided, told, host),
+        held_since=_held_since(decided, report, host),
         heard=sorted(host.heard),
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
         warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
-        warned_silenced=memory.warned_silenced or warns_silenced(host),
+        warned_silenced=memory.warned_silenced or bool(silenced_by_own_tasks(host)),
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
         warned_doubts=memory.warned_doubts or bool(host.traffic.doubts),
     )
 
 
-def _held_since(decided: Decided, told: Report, host: Host) -> dict[str, float]:
+def _held_since(decided: Decided, report: Report, host: Host) -> dict[str, float]:
     """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
     found = dict(host.held_since)
     for event in decided.observed.events_of(host):
-        asked = (host.name, event.key) in decided.counted_out or told[host.name, event.key].state == "draining"
+        asked = (host.name, event.key) in decided.counted_out or report[host.name, event.key].state == "draining"
         since = out_since(host, event, decided.observed.now) if asked else None
         if since is not None:
             found[event.key] = since
@@ -85,6 +89,6 @@ def _remember_event(decided: Decided, event: Event) -> EventMemory:
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
     known["sent_through"] = decided.sent_through(event) or event.sent_through
     known["gone_at"] = gone_at(event, observed)
-    seen = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
-    known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in seen if name not in event.given_back)]
+    given_back = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
+    known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in given_back if name not in event.given_back)]
     return EventMemory(**known)

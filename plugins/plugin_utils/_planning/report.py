@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, TypedDict
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import doubt, is_not_ours, is_sent_outside, ways_outside
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
@@ -22,40 +22,42 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_given_back,
     is_over,
     is_owed,
-    is_ready_outside,
     maintenance,
     silenced_by_own_tasks,
     silent_for,
     unanswered,
-    unready_from_outside,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import STAYS_OUT
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
 """States, the most urgent first. An impact comes before what is done for the next event."""
-LATE = "late"
-"""The kind of a reason: the host was still not drained when its time was over. The page of a report asks for it."""
-NOTHING = "nothing"
-"""The kind of a reason: there is nothing to tell of the host."""
+SHOWN_KINDS = (Kind.LATE, Kind.NOTHING)
+"""The kinds of reasons that a decision names: the page of a report asks for the first, and the lines of a run leave out the second."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
 
-class Told(NamedTuple):
-    """What people read about one host in one event."""
+class Status(NamedTuple):
+    """The state of one host in one event, and why."""
 
     state: str
-    reason: str
+    why: tuple[Reason, ...]
     until: float | None = None
     tried_again: bool = False  # it needs a person, or passes by itself
-    kind: str = ""  # of the reason, where something is made of it: C(LATE) or C(NOTHING)
+
+    @property
+    def reason(self) -> str:
+        return words(self.why)
+
+    @property
+    def kind(self) -> str:
+        return next((reason.kind.value for reason in self.why if reason.kind in SHOWN_KINDS), "")
 
 
-Report = dict[tuple[str, str], Told]
+Report = dict[tuple[str, str], Status]
 """What people read, per host and event."""
 
 
@@ -68,7 +70,7 @@ class Decision(TypedDict):
     since: float | None  # since when it is in this state
     until: float | None  # never in the past
     tried_again: bool  # if it needs a person: whether it may pass by itself
-    kind: str  # of the reason, see C(Told)
+    kind: str  # of the reason, if it is one of C(SHOWN_KINDS)
     event: str | None  # the most urgent event, as people read it
     event_id: str | None  # its id
     events: list[str]  # the ids of the events that name it
@@ -79,36 +81,37 @@ def report(decided: Decided) -> Report:
     found = {}
     for host in decided.observed.hosts.values():
         for event in decided.observed.events_of(host):
-            told = _told(decided, host, event)
+            status = _status(decided, host, event)
             if event.key in host.held_ids:
-                told = told._replace(reason="; ".join([told.reason, *host.notes]))
-            found[host.name, event.key] = told
+                status = status._replace(why=(*status.why, *reasons(Kind.NOTE, host.notes)))
+            found[host.name, event.key] = status
     return found
 
 
-def decision(decided: Decided, told: Report, host: Host) -> Decision:
-    """The host's step, and what people read about the most urgent of its events."""
+def most_urgent(report: Report, host: Host, observed: Observed) -> tuple[Status, Event | None]:
+    """What people read about the host: its status in the most urgent of its events, and that event."""
+    mine = [(report[host.name, event.key], event) for event in observed.events_of(host)]
+    if not mine:
+        return _status_without_event(host, observed), None
+    return min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
+
+
+def decision(decided: Decided, report: Report, host: Host) -> Decision:
+    """The host's step, and what people read about the host."""
     observed = decided.observed
-    events = observed.events_of(host)
-    mine = [(told[host.name, event.key], event) for event in events]
-    said: Told
-    about: Event | None
-    if mine:
-        said, about = min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
-    else:
-        said, about = _told_without_event(host, observed), None
+    status, event = most_urgent(report, host, observed)
     step = decided.step(host)
     return {
         "step": step.as_json(host) if step else None,
-        "state": said.state,
-        "reason": said.reason,
-        "since": host.memory.state_since if host.memory.state == said.state else observed.now,
-        "until": said.until if said.until is not None and said.until > observed.now else None,
-        "tried_again": said.tried_again,
-        "kind": said.kind,
-        "event": about.label if about else None,
-        "event_id": about.event_id if about else None,
-        "events": [event.event_id for event in events if event.standing],
+        "state": status.state,
+        "reason": status.reason,
+        "since": host.memory.state_since if host.memory.state == status.state else observed.now,
+        "until": status.until if status.until is not None and status.until > observed.now else None,
+        "tried_again": status.tried_again,
+        "kind": status.kind,
+        "event": event.label if event else None,
+        "event_id": event.event_id if event else None,
+        "events": [each.event_id for each in observed.events_of(host) if each.standing],
     }
 
 
@@ -116,9 +119,10 @@ def warnings(decided: Decided) -> Iterator[str]:
     """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
         if warns_unanswered(host):
-            yield f"{host.name}: {unanswered(host)}"
-        if warns_silenced(host):
-            yield f"{host.name}: {silenced_by_own_tasks(host)}"
+            yield f"{host.name}: {unanswered(host).text}"
+        silenced = silenced_by_own_tasks(host)
+        if silenced and not host.memory.warned_silenced:
+            yield f"{host.name}: {silenced.text}"
         if host.uncounted and not host.memory.warned_uncounted:
             yield f"{host.name}: {'; '.join(host.uncounted)} (drain_host_ports). As long as this is so, the host never counts as idle"
         if not host.memory.warned_doubts:
@@ -136,10 +140,6 @@ def warns_unanswered(host: Host) -> bool:
     return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
 
 
-def warns_silenced(host: Host) -> bool:
-    return bool(not host.memory.warned_silenced and silenced_by_own_tasks(host))
-
-
 def unchecked_places(host: Host) -> list[Place]:
     """The host's places that the balancer would not check when they come back, if an event is about to take the host out."""
     ask = host.settings.restore_service.ask
@@ -149,98 +149,90 @@ def unchecked_places(host: Host) -> list[Place]:
 
 
 def why_unread(host: Host) -> str:
-    return "; ".join(host.fatal) or host.why_silent
+    return words(host.fatal) or host.why_silent
 
 
-def ready_reason(decided: Decided, event: Event) -> str:
-    observed = decided.observed
-    if is_not_ours(event, observed):
-        return f"not approved by us: {', '.join(event.strangers)} is none of the targets"
-    if not event.asks_approval:
-        return f"rule {event.decided_by['name']!r}: prepared, not approved"
-    silent = [host.name for host in observed.members(event) if host.refuses_unanswered]
-    if silent:
-        return f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"
-    through = decided.sent_through(event)
-    if through:
-        names = ", ".join(event.members)
-        return f"is being approved through {through}, since {f'none of {names} can' if len(event.members) > 1 else f'{names} cannot'} send it"
-    unready = [host.name for host in observed.members(event) if not decided.is_ready(host, event)]
-    return f"waits for {', '.join(unready)}" if unready else doubt(event, observed) or "is being approved"
-
-
-def _told(decided: Decided, host: Host, event: Event) -> Told:
-    """What is told about one host in one standing event: the first case that fits."""
+def _status(decided: Decided, host: Host, event: Event) -> Status:
+    """The status of one host in one standing event: the first case that fits."""
     observed = decided.observed
     now, busy = observed.now, decided.drains[host.name].busy
     wait = decided.waiting.get((host.name, event.key))
     if event.ignored and event.key not in host.held_ids and not host.fatal:
-        return Told("in_service", f"rule {event.decided_by['name']!r}: left alone")
+        return Status("in_service", (Reason(Kind.RULE, f"rule {event.decided_by['name']!r}: left alone"),))
     if host.fatal:
-        return Told("needs_person", "; ".join(host.fatal))
+        return Status("needs_person", tuple(host.fatal))
     if event.ignored or not event.standing:
-        return _told_after(decided, host, event)
+        return _status_after(decided, host, event)
     if host.name not in event.members:
-        return _told_of_namesake(host, event)
+        return _status_of_namesake(host, event)
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
-        return Told("needs_person", "; ".join(host.conflicts), event.deadline)
+        return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.deadline)
     if host.blind and event.prepares:
-        return Told("needs_person", "; ".join(host.blind), event.deadline)
-    if wait and (host.name, event.key) in decided.unanswered:
-        return Told("needs_person", *wait)
+        return Status("needs_person", host.blind, event.deadline)
+    if wait and wait.about(Kind.ANSWER):
+        return Status("needs_person", wait.why, wait.until)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:
-        return Told("needs_person", f"{host.failure}; each pass tries again", event.deadline, True)
-    failed = f" (last step failed: {host.failure})" if host.failure else ""
+        return Status("needs_person", (Reason(Kind.FAILURE, f"{host.failure}; each pass tries again"),), event.deadline, True)
     if event.started:
-        return Told("started", _told_started(host, event, busy, now) + failed)
+        return Status("started", _with_failure(host, _why_started(host, event, busy, now)))
     if host.observation.is_silent:
-        return _told_silent(decided, host, event, busy, failed)
+        return _status_silent(decided, host, event)
+    approval = decided.approvals[event.key]
     if event.approved:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
-        return Told("approved", again + "waits for the start" + failed, event.not_before_at)
+        return Status("approved", _with_failure(host, (Reason(Kind.STATE, f"{again}waits for the start"),)), event.not_before_at)
     if wait and not decided.step(host):
-        return Told("waiting", wait.why + failed, wait.until)
+        return Status("waiting", _with_failure(host, wait.why), wait.until)
     if not event.prepares:
-        why = ready_reason(decided, event) if is_not_ours(event, observed) else f"rule {event.decided_by['name']!r}: to be approved unprepared"
-        return Told("waiting", why + failed, event.not_before_at)
-    if not decided.is_ready(host, event):
+        why = approval.about(Kind.STRANGER) or Reason(Kind.RULE, f"rule {event.decided_by['name']!r}: to be approved unprepared")
+        return Status("waiting", _with_failure(host, (why,)), event.not_before_at)
+    if not decided.readiness(host, event).holds:
         until = drain_until(host, event, now)
-        reason, kind = _told_draining(decided.step(host), event, busy, until, now, host.drain_said, host.observation.still_on)
-        return Told("draining", reason + failed, until, kind=kind)
-    return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+        return Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until)
+    return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
 
 
-def _told_silent(decided: Decided, host: Host, event: Event, busy: str, failed: str) -> Told:
+def _with_failure(host: Host, why: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    """The reasons, and why the host's last step failed."""
+    if not host.failure:
+        return why
+    return (*why[:-1], why[-1]._replace(text=f"{why[-1].text} (last step failed: {host.failure})"))
+
+
+def _status_silent(decided: Decided, host: Host, event: Event) -> Status:
     """The same for a host that cannot be reached."""
-    observed = decided.observed
+    observed, approval = decided.observed, decided.approvals[event.key]
     if decided.sent_through(event):
-        return Told("ready", ready_reason(decided, event) + failed, event.not_before_at)
+        return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
+    silence = Reason(Kind.UNREAD, host.silence)
     if event.approved and event.sent_through:
-        return Told("approved", f"was approved through {event.sent_through}; waits for the start{failed}; {host.silence}", event.not_before_at)
+        approved = Reason(Kind.STATE, f"was approved through {event.sent_through}; waits for the start")
+        return Status("approved", (*_with_failure(host, (approved,)), silence), event.not_before_at)
+    why = decided.drains[host.name].busy
     ways = " or ".join(ways_outside(event, observed))
-    unready = unready_from_outside(host, decided.drains[host.name], event, decided.step(host)) if ways else None
-    if unready:
-        busy += f"; not approved through {ways}: {unready}"
-    elif ways and not is_not_ours(event, observed):
-        members = [member for member in observed.members(event) if member is not host]
-        others = [member.name for member in members if not is_ready_outside(member, decided.drains[member.name], event, decided.step(member))]
-        why = doubt(event, observed) or (is_sent_outside(event, observed) and others and f"waits for {', '.join(others)}")
-        busy += f"; {why}" if why else ""
-    return Told("unobserved", busy + failed, event.deadline)
+    ready = decided.readiness(host, event, outside=True)
+    if ways and not ready.holds:
+        why = (*why, Reason(Kind.UNREAD, f"not approved through {ways}: {ready.text}"))
+    elif ways and not approval.about(Kind.STRANGER):
+        doubt = approval.about(Kind.DOUBT, *([Kind.SIBLING] if is_sent_outside(event, observed) else []))
+        why = (*why, doubt) if doubt else why
+    return Status("unobserved", _with_failure(host, why), event.deadline)
 
 
-def _told_of_namesake(host: Host, event: Event) -> Told:
+def _status_of_namesake(host: Host, event: Event) -> Status:
     """The same for a host that the event was taken to name, although the host's own service does not show it."""
     is_held = event.key in host.held_ids
     if not event.bears_name_of(host):
-        return Told(_state_so_far(host, event) if is_held else "in_service", f"{event.label} no longer names it")
-    if host.name not in event.not_meant:
+        state, why = _state_so_far(host, event) if is_held else "in_service", f"{event.label} no longer names it"
+    elif host.name not in event.not_meant:
+        state = _state_so_far(host, event)
         why = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"
-        return Told(_state_so_far(host, event), why)
-    if is_held and not event.means_another(host):
+    elif is_held and not event.means_another(host):
         stays = "it is in rotation" if host.in_rotation else "as it is out, it stays out until the event is over"
-        return Told(_state_so_far(host, event), f"its metadata service does not show {event.label}; {stays}")
-    return Told("restoring" if is_held else "in_service", f"{event.label} means another VM of its name")
+        state, why = _state_so_far(host, event), f"its metadata service does not show {event.label}; {stays}"
+    else:
+        state, why = "restoring" if is_held else "in_service", f"{event.label} means another VM of its name"
+    return Status(state, (Reason(Kind.DOUBT, why),))
 
 
 def _state_so_far(host: Host, event: Event) -> str:
@@ -254,54 +246,62 @@ def _state_so_far(host: Host, event: Event) -> str:
     return "draining" if event.key in host.held_ids else "waiting"
 
 
-def _told_started(host: Host, event: Event, busy: str, now: float) -> str:
+def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float) -> tuple[Reason, ...]:
     if host.observation.is_silent:
-        return f"silent for {silent_for(host, now):.0f} s"
+        return (Reason(Kind.UNREAD, f"silent for {silent_for(host, now):.0f} s"),)
     if not event.prepares:
-        return "the event has started"
-    return busy or "out until the event is gone"
+        return (Reason(Kind.STATE, "the event has started"),)
+    return busy or (Reason(Kind.STATE, "out until the event is gone"),)
 
 
-def _told_draining(
-    step: Step | None, event: Event, busy: str, until: float | None, now: float, said: Sequence[str], still_on: Sequence[str] | None
-) -> tuple[str, str]:
-    """The reason and its kind."""
+def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
+    step = decided.step(host)
     if step and step.role == "load_balancer":
-        return "is to go out of its balancer", ""
-    # What is left may have been told as what keeps the host busy.
-    more = dict.fromkeys([*(still_on or ()), *said])
-    going_on = "; ".join([*filter(None, [busy]), *(sentence for sentence in more if sentence not in busy)])
-    idle = not going_on and not step
-    what = going_on or ("services and tasks" if step else "idle, looked at once more")
-    if until is None or now < until:
-        return what, ""
+        return (Reason(Kind.STATE, "is to go out of its balancer"),)
+    # A look tells of all drain steps, the step itself only of the one that it waits for.
+    steps = reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left)
+    going_on = (*decided.drains[host.name].busy, *steps)
+    why = going_on or (Reason(Kind.STATE, "services and tasks" if step else "idle, looked at once more"),)
+    if until is None or decided.observed.now < until:
+        return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
-    return (f"{late}, but {what}" if idle else f"{late}, still to end: {what}"), LATE
+    return (Reason(Kind.LATE, f"{late}, {'still to end:' if going_on or step else 'but'} {words(why)}"),)
 
 
-def _told_after(decided: Decided, host: Host, event: Event) -> Told:
+def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     """The same for an event that no longer stands, is ignored, or is unknown because the host cannot be read."""
     observed = decided.observed
-    silent = host.silence
+    silence = Reason(Kind.UNREAD, host.silence)
     if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
-        return Told(_state_so_far(host, event), _why_not_over(host, event) if host.was_read else silent)
+        return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
-        return _told_without_hold(host, event, observed, silent)
-    held = "; ".join(f"{place.name} is out" for place in host.places if place.name and place.condition == HELD)
+        return _status_without_hold(host, event, observed)
+    held = reasons(Kind.STATE, (f"{place.name} is out" for place in host.places if place.name and place.condition == HELD))
     if not host.was_read:
-        return Told("unobserved", "; ".join(part for part in (silent, held) if part))
+        return Status("unobserved", (silence, *held))
     if host.name in decided.wanted_out:
-        return Told("restoring", "another event still names it")
+        return Status("restoring", (Reason(Kind.STATE, "another event still names it"),))
     since = restoring_since(decided, host)
     since = observed.now if since is None else since
-    why = host.failure or host.restore_said or held or "holds remain"
+    why = _why_restoring(host, observed.now - since) or held or (Reason(Kind.STATE, "holds remain"),)
     limit = host.settings.restore_service.timeout
-    if has_own_tasks(host) and STAYS_OUT in why and observed.now - since >= LONG_UNANSWERED:
-        why += f"; load_balancer_custom_out took it out: {OWN_TASKS}"
     # Somebody may have corrected it before this run began.
-    if host.restore_said is not None and observed.now - since >= limit:
-        return Told("needs_person", f"not restored within {limit:g} s: {why}; each run tries again", None, True)
-    return Told("restoring", why, since + limit)
+    if host.restoring_reason is not None and observed.now - since >= limit:
+        late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why)}; each run tries again")
+        return Status("needs_person", (late,), None, True)
+    return Status("restoring", why, since + limit)
+
+
+def _why_restoring(host: Host, seconds: float) -> tuple[Reason, ...]:
+    """Why the last step that was to bring the host back has not. C(seconds): for how long runs have tried."""
+    if host.failure:
+        return (Reason(Kind.FAILURE, host.failure),)
+    if not host.restoring_reason:
+        return ()
+    if not host.is_unanswered:
+        return (Reason(Kind.STEP, host.restoring_reason),)
+    own = has_own_tasks(host) and seconds >= LONG_UNANSWERED
+    return reasons(Kind.ANSWER, (host.restoring_reason, f"load_balancer_custom_out took it out: {OWN_TASKS}" if own else ""))
 
 
 def restoring_since(decided: Decided, host: Host) -> float | None:
@@ -309,18 +309,19 @@ def restoring_since(decided: Decided, host: Host) -> float | None:
     return decided.restoring_since.get(host.name, host.memory.restoring_since)
 
 
-def _told_without_hold(host: Host, event: Event, observed: Observed, silent: str) -> Told:
+def _status_without_hold(host: Host, event: Event, observed: Observed) -> Status:
     if host.blind and event.prepares:
         until = _blind_until(host, event, observed)
-        return Told("restoring", "; ".join(host.blind), until) if observed.now < until else Told("needs_person", "; ".join(host.blind))
+        return Status("restoring", host.blind, until) if observed.now < until else Status("needs_person", host.blind)
     # Where only the record of the approval is left, everything else was given back by an earlier run.
     was_prepared = event.recalled and event.prepares and event.approved and host.name in event.members
     was_held = host.name in event.held or was_prepared and not maintenance(host)
     if not is_given_back(host, event, observed) and (was_held or event.recalled):
-        return Told("unobserved", silent)  # its own records cannot be read
+        return Status("unobserved", (Reason(Kind.UNREAD, host.silence),))  # its own records cannot be read
     if not was_held:
-        return Told("in_service", "; ".join(filter(None, ["was not taken out", maintenance(host)])))
-    return Told("restored", "; ".join(event.conflicts.get(host.name) or filter(None, ["back as it was found", maintenance(host)])))
+        return Status("in_service", (Reason(Kind.STATE, "was not taken out"), *maintenance(host)))
+    back = (Reason(Kind.STATE, "back as it was found"), *maintenance(host))
+    return Status("restored", reasons(Kind.CONFLICT, event.conflicts.get(host.name) or ()) or back)
 
 
 def _blind_until(host: Host, event: Event, observed: Observed) -> float:
@@ -331,30 +332,28 @@ def _blind_until(host: Host, event: Event, observed: Observed) -> float:
     return max(since, since if event.gone_at is None else event.gone_at) + max(PATIENCE, host.settings.restore_service.timeout)
 
 
-def _why_not_over(host: Host, event: Event) -> str:
+def _why_not_over(host: Host, event: Event) -> Reason:
     """Why an event that the host's service does not show is not over yet."""
     if host.observation.empty_body:
-        return "its metadata service answered with an empty body, which ends no event that is held or still to come"
+        return Reason(Kind.DOUBT, "its metadata service answered with an empty body, which ends no event that is held or still to come")
     if not host.was_read_since(event.held_at):
-        return f"held for {event.label} since it was last looked at"
-    return "its metadata service no longer shows the event; it is brought back once a second look shows the same"
+        return Reason(Kind.DOUBT, f"held for {event.label} since it was last looked at")
+    return Reason(Kind.DOUBT, "its metadata service no longer shows the event; it is brought back once a second look shows the same")
 
 
-def _told_without_event(host: Host, observed: Observed) -> Told:
+def _status_without_event(host: Host, observed: Observed) -> Status:
     if host.fatal:
-        return Told("needs_person", "; ".join(host.fatal))
+        return Status("needs_person", tuple(host.fatal))
     if not host.was_read:
-        return Told("unobserved", host.why_silent)
+        return Status("unobserved", (Reason(Kind.UNREAD, host.why_silent),))
     doubtful = next((event for event in observed.events.values() if event.may_mean(host, observed.now)), None)
-    more = [maintenance(host)]
+    foreign = ", ".join(map(repr, sorted(host.foreign_ids)))
+    more = reasons(Kind.NOTE, [f"held for {foreign}, no event of Azure's: whoever holds it gives it back"] if foreign else [])
     if doubtful:
-        more.append(
+        doubt = (
             f"{doubtful.label} bears its name at {', '.join(doubtful.shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
             " another VM of that name is meant"
         )
-    else:
-        more.append("no event names it")
-    if host.foreign_ids:
-        more.append(f"held for {', '.join(map(repr, sorted(host.foreign_ids)))}, no event of Azure's: whoever holds it gives it back")
-    said = [*filter(None, more)]
-    return Told("in_service", "; ".join(said), kind=NOTHING if len(said) == 1 and not doubtful else "")
+        return Status("in_service", (*maintenance(host), Reason(Kind.DOUBT, doubt), *more))
+    is_all = not maintenance(host) and not more
+    return Status("in_service", (*maintenance(host), Reason(Kind.NOTHING if is_all else Kind.STATE, "no event names it"), *more))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a pass can decide for a host: a step, or a wait. Private to the collection; pure."""
+"""What a pass can decide for a host: a step. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from typing import Any, NamedTuple
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, StepJson
-
-
-class Wait(NamedTuple):
-    why: str
-    until: float | None
 
 
 class Step(NamedTuple):

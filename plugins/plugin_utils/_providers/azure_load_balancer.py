@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Provider,
     Searched,
     Traffic,
+    unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER
@@ -57,8 +58,7 @@ class AzureLoadBalancer(Provider):
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("addresses") is None:
-            why = f"{words.place_name(settings)}: {result.get('fatal') or result.get('error') or 'not observed'}"
-            return Traffic(serves=False, unread=(why,), helpless=bool(result.get("fatal")))
+            return Traffic(serves=False, unread=(unread(words.place_name(settings), result),))
         mine = [address for address in result["addresses"] if words.is_mine(settings, address)]
         mistakes = tuple(words.mistakes_in(settings, result))
         places = () if mistakes else tuple(_place(settings, machine, address) for address in mine)

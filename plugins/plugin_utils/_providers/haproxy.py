@@ -29,7 +29,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Traffic,
     longest_waits,
     look_at_servers,
+    unread,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import haproxy as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
@@ -115,18 +117,16 @@ class Haproxy(Provider):
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
-        unread: list[str] = []
+        silent: list[Reason] = []
         mistakes: list[str] = []
         absent: list[str] = []
         doubts: list[str] = []
-        helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
             if _carries_nothing(settings, machine):
                 absent.append(name)
             elif _servers(machine) is None:
-                helpless = helpless and bool(machine.result.get("fatal"))
-                unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
+                silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
             else:
                 found = _places(settings, host, hosts, name, machine, addresses)
                 places.extend(found)
@@ -135,12 +135,11 @@ class Haproxy(Provider):
                     mistakes.append(words.has_no_server(settings, name))
         if absent and len(absent) == len(set(settings["hosts"])):
             # One machine of a pair must be active. Perhaps it is about to become active.
-            unread.append(words.runs_nowhere(absent))
-            helpless = False
+            silent.append(Reason(Kind.UNREAD, words.runs_nowhere(absent)))
         keys = dict(_keys(settings))
         not_running = {name: machines[keys[name]].result["clock"] for name in absent}
         serves = any(place.serves for place in places)
-        return Traffic(tuple(places), serves, tuple(unread), helpless, tuple(mistakes), not_running, tuple(doubts))
+        return Traffic(tuple(places), serves, tuple(silent), tuple(mistakes), not_running, tuple(doubts))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}

@@ -16,7 +16,19 @@ from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Provider, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    FREE,
+    HELD,
+    Count,
+    NextLook,
+    Place,
+    Provider,
+    Searched,
+    Traffic,
+    unread,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
@@ -41,11 +53,11 @@ class HealthProbe(Provider):
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("answer") is None:
-            why = f"{words.place_name(settings)}: {result.get('fatal') or result.get('error') or 'not observed'}"
-            if not result.get("fatal") and not host.observation.reached:
+            why = unread(words.place_name(settings), result)
+            if why.kind is Kind.UNREAD and not host.observation.reached:
                 # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
-                return Traffic((Place(words.place_name(settings), settings["host"], in_rotation=True, busy=(why,)),), serves=False)
-            return Traffic(serves=False, unread=(why,), helpless=bool(result.get("fatal")))
+                return Traffic((Place(words.place_name(settings), settings["host"], in_rotation=True, busy=(why.text,)),), serves=False)
+            return Traffic(serves=False, unread=(why,))
         place = _place(settings, machine)
         return Traffic((place,), serves=result["answer"]["state"] != "failing")
 

@@ -27,7 +27,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Traffic,
     longest_waits,
     look_at_servers,
+    unread,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
@@ -59,15 +61,13 @@ class Nginx(Provider):
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
-        unread: list[str] = []
+        silent: list[Reason] = []
         mistakes: list[str] = []
         doubts: list[str] = []
-        helpless = True
         for name, key in _keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
             if machine.result.get("servers") is None:
-                helpless = helpless and bool(machine.result.get("fatal"))
-                unread.append(f"balancer {name}: {machine.result.get('fatal') or machine.result.get('error') or 'not observed'}")
+                silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
                 continue
             found = list(_places(settings, host, hosts, name, machine, addresses))
             places.extend(found)
@@ -76,7 +76,7 @@ class Nginx(Provider):
             problem = machine.result.get("configuration_problem")
             if problem and any(place.must_go_out for place in found):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
-        return Traffic(tuple(places), any(place.serves for place in places), tuple(unread), helpless, tuple(mistakes), doubts=tuple(doubts))
+        return Traffic(tuple(places), any(place.serves for place in places), tuple(silent), tuple(mistakes), doubts=tuple(doubts))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in _keys(settings)}

@@ -39,7 +39,7 @@ def judge(
     early: Result = NOTHING,
     check_mode: bool = False,
 ) -> RoleResult:
-    """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left).
+    """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left), C(waiting_for).
 
     C(host): its name in the inventory.
     C(settings): one balancer of the host, as in the settings that the plan reads.
@@ -67,10 +67,11 @@ def _result(
     check_mode: bool,
 ) -> RoleResult:
     if state == "running":
-        left = _steps_left(steps)
+        left = of_steps = _steps_left(steps)
         done, failed_hosts, changed = is_done(steps), [], is_changed(steps) or is_changed(forgotten)
     else:
-        left = _steps_left(early) or [*going_on, *_connected(connections), *_steps_left(steps)]
+        of_steps = _steps_left(early) or _steps_left(steps)
+        left = _steps_left(early) or [*going_on, *_connected(connections), *of_steps]
         done, failed_hosts, changed = not left, unanswered, is_changed(steps)
     conflicts = list(steps.get("conflicts") or ())
     said = [f"not {state}" if left else state, *left, *conflicts]
@@ -81,6 +82,7 @@ def _result(
         "failed_hosts": failed_hosts,
         "conflicts": conflicts,
         "left": left,
+        "waiting_for": of_steps,
     }
 
 

@@ -27,10 +27,6 @@ ENDED = (APPROVED, "drained", "restoring", "restore_service_before", "restore_se
 """The records that end with this role, those of other roles among them."""
 
 
-STAYS_OUT = "it stays out of its load balancer"
-"""Said of a host that does not answer."""
-
-
 def ended(there: Collection[str]) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
     return _in_order([*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))])
@@ -56,13 +52,14 @@ def judge(
     check_mode: bool = False,
     lost: Sequence[str] = (),
 ) -> RoleResult:
-    """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
+    """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(unanswered).
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result.
     C(answer): the result of M(graceful.azure.wait_for_answer) on the host.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
-    C(unfinished): the user's task file that has not done its job yet. C(lost): what C(lost_steps) tells.
+    C(unfinished): the user's task file that has not done its job yet. C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out
+    because it does not answer.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
@@ -76,6 +73,7 @@ def judge(
         "reason": f"{host} is {'; '.join(said)}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,
+        "unanswered": is_up(steps, unfinished) and not is_unreachable(answer) and not may_go_back(steps, answer),
     }
 
 
@@ -141,5 +139,5 @@ def _left(steps: Result, answer: Result, given_back: Result, unfinished: str) ->
     if not is_up(steps):
         return [steps.get("waiting_for") or "its services do not run yet"]
     if not may_go_back(steps, answer):
-        return [STAYS_OUT, answer.get("reason") or "it was not asked"]
+        return ["it stays out of its load balancer", answer.get("reason") or "it was not asked"]
     return [] if given_back.get("done") else [given_back.get("reason") or "it is not given back yet"]

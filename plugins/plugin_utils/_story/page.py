@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import LATE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
@@ -369,7 +369,7 @@ class _Event:
         found = []
         for host in self._mine:
             mine = [state for state in host["states"] if (state["event_id"] or "").lower() == self._event["event_id"].lower()]
-            late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == LATE), None)
+            late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == Kind.LATE.value), None)
             if late is not None:
                 drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)
                 limit = f" of {host['drain_limit']:g} s" if host.get("drain_limit") is not None else ""

@@ -128,8 +128,8 @@ def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_
 def test_what_cannot_be_read_is_no_observation(passing):
     result = PROVIDER.read({"reached": True, "addresses": None, "holds": None, "problem": "No.", "passing": passing}, {})
     told = PROVIDER.traffic(SETTINGS, None, {}, {KEY: MachineObservation(KEY, result, None)}, None)
-    assert told.unread == ("a in pool web: No.",)
-    assert told.helpless is not passing
+    assert [reason.text for reason in told.unread] == ["a in pool web: No."]
+    assert told.is_helpless is not passing
     assert not told.serves and not told.places
 
 

@@ -236,8 +236,8 @@ def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(
     (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
     host = SimpleNamespace(observation=SimpleNamespace(reached=True))
     told = PROVIDER.traffic(balancer, host, {}, {next_look.key: MachineObservation(next_look.key, result, None)}, None)
-    assert (told.serves, told.places, told.helpless) == (False, (), helpless)
-    assert told.unread[0].endswith(f": {next(iter(result.values()))}")
+    assert (told.serves, told.places, told.is_helpless) == (False, (), helpless)
+    assert told.unread[0].text.endswith(f": {next(iter(result.values()))}")
 
 
 def test_a_release_names_the_file_that_knows_what_the_record_knew():

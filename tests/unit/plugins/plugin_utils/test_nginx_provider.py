@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
 
@@ -124,7 +125,7 @@ def test_files():
 
 def test_a_look_that_failed_tells_nothing():
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", NGINX.read({"reached": False, "error": "no route"}, {}), None)}
-    assert NGINX.traffic(settings(), Target(), {}, machines, addresses_of([])).unread == ("balancer lb1: no route",)
+    assert NGINX.traffic(settings(), Target(), {}, machines, addresses_of([])).unread == (Reason(Kind.UNREAD, "balancer lb1: no route"),)
     without_rights = NGINX.read(look(server(), rights_problem="become"), {})
     assert (without_rights["servers"], without_rights["fatal"]) == (None, "become")
 

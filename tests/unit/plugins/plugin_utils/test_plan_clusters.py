@@ -132,7 +132,7 @@ class TestOneHost:
         model = model_of()
         model.announce("e1", "web1")
         model.until(lambda outcome: acts(model))
-        model.results["web1"]["drain_host"] = {"done": False, "left": ["2 resources run on web1"], "reason": "web1 is not drained"}
+        model.results["web1"]["drain_host"] = {"done": False, "waiting_for": ["2 resources run on web1"], "reason": "web1 is not drained"}
         model.decide()
         assert model.outcome["hosts"]["web1"]["reason"] == "2 resources run on web1"
 

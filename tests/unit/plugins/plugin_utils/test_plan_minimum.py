@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CONNECTION, NOBODY, Group, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import _ask
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 
 NAMES = ("web1", "web2")
 GROUP = Group(("pool",), "pool web", tuple({"server": name, "in_service": True, "backup": False} for name in NAMES))
@@ -41,7 +42,7 @@ def target(name, health, asked=False, unanswered=None, ask=ASK):
 )
 def test_a_target_that_does_not_answer_does_not_count(health, other, short):
     hosts = {"web1": target("web1", health), "web2": target("web2", health, **other)}
-    assert below_minimum(hosts["web1"], hosts, set()) == short
+    assert below_minimum(hosts["web1"], hosts, set()) == (Reason(Kind.MINIMUM, short) if short else None)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 from tests.support.model import SOCKET, Model
@@ -29,7 +30,7 @@ class Gates(Provider):
     def traffic(self, settings, host, hosts, machines, addresses):
         look = machines[KEY].result if KEY in machines else {}
         if look.get("gates") is None:
-            return Traffic(serves=False, unread=("nobody is at the gates",), helpless=False)
+            return Traffic(serves=False, unread=(Reason(Kind.UNREAD, "nobody is at the gates"),))
         gate = look["gates"][host.name]
         held_by = frozenset(event_id.lower() for event_id in gate["notes"])
         group = Group(KEY, "the park", tuple({"server": name, "in_service": g["open"], "backup": False} for name, g in look["gates"].items()))

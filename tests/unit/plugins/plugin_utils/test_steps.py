@@ -161,7 +161,7 @@ class TestDrainHost:
 
     def test_drained(self):
         judged = self.judge(look("lb1", server()), look("lb2", server()))
-        assert judged == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": []}
+        assert judged == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": [], "waiting_for": []}
 
     def test_what_is_left_at_a_place(self):
         assert self.left(look("lb1", server(admin_state="ready", sessions=1))) == ["www/web1 on lb1 is in rotation"]
@@ -237,7 +237,7 @@ class TestDrainHost:
 
     def test_running(self):
         judged = self.judge(state="running", steps={"changed": False, "done": True, "waiting_for": None}, forgotten={"changed": True})
-        assert judged == {"done": True, "changed": True, "reason": "web1 is running", "failed_hosts": [], "conflicts": [], "left": []}
+        assert judged == {"done": True, "changed": True, "reason": "web1 is running", "failed_hosts": [], "conflicts": [], "left": [], "waiting_for": []}
         starting = self.judge(state="running", steps={"done": False, "waiting_for": "app is activating"})
         assert not starting["done"] and starting["reason"] == "web1 is not running; app is activating"
         silent = self.judge(state="running", steps=UNREACHABLE, forgotten=UNREACHABLE)
@@ -338,15 +338,17 @@ class TestRestoreService:
             "reason": "web1 is restored; app was started; lb1",
             "failed_hosts": [],
             "conflicts": ["app was started", "lb1"],
+            "unanswered": False,
         }
 
     def test_services_first(self):
         judged = self.judge({"changed": True, "done": False, "waiting_for": "app is activating"}, {})
         assert (judged["done"], judged["changed"], judged["reason"]) == (False, True, "web1 is not restored; app is activating")
+        assert not judged["unanswered"]
 
     def test_then_an_answer(self):
         judged = self.judge(answer={"answered": False, "reason": "/: status 503"})
-        assert judged["reason"] == "web1 is not restored; it stays out of its load balancer; /: status 503"
+        assert judged["reason"] == "web1 is not restored; it stays out of its load balancer; /: status 503" and judged["unanswered"]
         assert not judged["changed"], "an older result of the balancer is none of this step's"
 
     def test_then_the_balancer(self):
