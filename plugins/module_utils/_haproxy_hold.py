@@ -98,15 +98,15 @@ def was_out(record: Record) -> bool:
     return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
 
 
-def silent_servers(servers: Iterable[Server], asked: dict[Key, str | None] | None = None) -> dict[Key, str]:
-    """Why nothing accepts connections at servers that get requests and that nobody checks. For HAProxy such a server is up.
+def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Key, str | None] | None = None) -> dict[Key, str]:
+    """Why nothing accepts connections at servers of some backends that get requests and that nobody checks. For HAProxy such a server is up.
 
     One without a port of its own takes the client's, so it cannot be asked. The same is true for one on a Unix socket, whose path HAProxy does not tell.
 
     C(asked): what earlier calls have found, which are not asked again.
     """
     asked = {} if asked is None else asked
-    unchecked = [server for server in servers if server.in_service and not server.watched]
+    unchecked = [server for server in seen.servers.values() if server.backend in backends and server.in_service and not seen.is_watched(server)]
     places = {
         (server.backend, server.name): (server.address, server.port)
         for server in unchecked
@@ -218,7 +218,7 @@ class Servers(Driver[Optional[Server]]):
         # A server that was removed since the last step does not leave any more.
         leaving = [hold.seen for hold in holds if hold.seen is not None and hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
         backends = {server.backend for server in leaving}
-        silent = silent_servers(server for server in self._seen.servers.values() if server.backend in backends)
+        silent = silent_servers(self._seen, backends)
         leaving = [server for server in leaving if (server.backend, server.name) not in silent]
         for server in leaving:
             if (server.backend, self._server) not in self._seen.servers:

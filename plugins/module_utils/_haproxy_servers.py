@@ -94,6 +94,14 @@ class HaproxyState:
             if key in rows:  # otherwise it was added or deleted between the two answers
                 self.servers[key] = Server(key, line, rows[key])
 
+    def is_watched(self, server: Server) -> bool:
+        """Whether HAProxy notices that a server is down, by checks of its own or of the server that this one tracks, which may track another.
+
+        An agent does not tell: if nobody answers it, HAProxy leaves the server as it is.
+        """
+        tracked = self.servers.get(_key(server.tracks))
+        return server.checked or tracked is not None and self.is_watched(tracked)
+
     def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
         """Count what a former process still serves along with the sessions of the one that answers. ``ask``: its own state."""
         for server, count in self._shares(former.connections):
@@ -165,8 +173,8 @@ class Server:
         self.status = row["status"]
         # Whether HAProxy itself checks the server. The way out of maintenance waits for these checks.
         self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
-        # Whether anything checks the server: HAProxy itself, an agent, or the check of the server that this one tracks.
-        self.watched = self.checked or bool(number(line.get("srv_agent_state")) & CHECKS_ENABLED) or bool(row.get("tracked"))
+        # The server whose state this one takes over, as "backend/server"; empty if there is none.
+        self.tracks = row.get("tracked") or ""
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
         best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
         # With `slowstart` a server that is up counts as starting for so long.
@@ -243,6 +251,12 @@ class Server:
     def settled(self) -> bool:
         """Whether it has no session and no request waits for it."""
         return not self.sessions and not self.queue and self.uncounted is None
+
+
+def _key(text: str) -> Key:
+    """The key of a server that is written as C(backend/server). Neither name has a slash."""
+    backend, _slash, name = text.partition("/")
+    return backend, name
 
 
 def same_process(one: Process, other: Process) -> bool:

@@ -273,7 +273,7 @@ servers:
         - With O(timeout), in two looks in a row, and no new session had come for as long as O(quiet) says.
       type: bool
     checked:
-      description: Whether HAProxy knows its health, from a check, from an agent, or from another server that it tracks.
+      description: Whether HAProxy knows its health, from a check of its own or of another server that it tracks. An agent does not tell: if it is silent, the server stays up.
       type: bool
     process_noted:
       description:
@@ -458,7 +458,7 @@ def observe(haproxy, store, names, places=(), asked=None):
             places.add((led.get("address"), led.get("port") or 0))
     concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
-    silent = silent_servers((server for server in seen.servers.values() if server.backend in backends), asked)
+    silent = silent_servers(seen, backends, asked)
     servers = []
     for key, server in seen.servers.items():
         if server.backend not in backends:
@@ -479,7 +479,7 @@ def observe(haproxy, store, names, places=(), asked=None):
                 unresolved=server.unresolved,
                 returns_by_itself=server.returns_by_itself,
                 idle=server.settled,
-                checked=server.watched,
+                checked=seen.is_watched(server),
                 process_noted=record is None or same_process(record_process(record), seen.process),
                 restoring=record is not None and record["phase"] == RESTORING,
             )

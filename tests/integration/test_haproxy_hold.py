@@ -405,6 +405,28 @@ class TestMinimumInService:
             haproxy.ask("set server www/web3 state ready")
             assert hold(haproxy, min_in_service="1")["refused"] == [], "one without a port of its own cannot be asked and counts"
 
+    def test_a_silent_agent_tells_nothing(self, start, hold):
+        """HAProxy leaves its server up, and so is each that takes over the state of that one."""
+        with contextlib.closing(listener()) as web:
+            port, dead = web.getsockname()[1], free_port()
+            haproxy = start(
+                f"backend www\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{dead} agent-check agent-port {dead} agent-inter 100\n"
+                f"backend api\n  server web1 127.0.0.1:{port}\n  server web3 127.0.0.1:{dead} track www/web2\n"
+            )
+            why = f"port {dead} of 127.0.0.1: Connection refused"
+            refused = [f"web1 stays: 1 of 2 in service in {backend} ({why}), 1 must stay." for backend in ("www", "api")]
+            assert hold(haproxy, min_in_service="1")["refused"] == refused
+
+    def test_a_server_that_takes_over_checks_is_watched(self, start, hold):
+        """It is not asked: HAProxy notices that it is down."""
+        with contextlib.closing(listener()) as web:
+            port, dead = web.getsockname()[1], free_port()
+            haproxy = start(
+                f"backend www\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{dead} track seen/web\n"
+                f"backend seen\n  server web 127.0.0.1:{port} check inter 100\n"
+            )
+            assert hold(haproxy, min_in_service="1")["refused"] == []
+
     @pytest.mark.usefixtures("all_answer")
     def test_one_backend_that_would_be_short_forbids_all(self, start, hold, tmp_path):
         haproxy = start()
