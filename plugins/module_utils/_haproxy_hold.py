@@ -36,7 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import sho
 from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy
@@ -70,7 +70,7 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
     """The condition of a server: what became of the hold on it.
 
     none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve
-    already_out        it is out, but we did not take it out
+    already_out        it is out, but we did not take it out. If it has an agent check that is enabled, a hold disables that, and is held
     held               it is out, as we left it
     lost               it should be out and is in rotation, but no person has changed it: HAProxy is another process, or the
                        run that should have taken it out was cut off
@@ -85,7 +85,7 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
     if server.forced in (record["left"]["admin_state"], record.get(LEFT_BEFORE)) and not configured:
         return HELD
     if server.forced == READY:
-        if same and was_out(record):
+        if same and was_out(record) and not was_found_out(record):
             return CHANGED_MEANWHILE
         if server.wanted_state != READY:
             return ALREADY_OUT
@@ -96,6 +96,12 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
 def was_out(record: Record) -> bool:
     """Whether we had taken the server out in the process of the record, and had not only begun to."""
     return record["phase"] == HELD or LEFT_BEFORE in record or CHECKING in record
+
+
+def was_found_out(record: Record) -> bool:
+    """Whether the server was out already. Then the hold only keeps its agent check from putting it back. Whoever had taken it out may put it back."""
+    found: str = record["found"]["admin_state"]
+    return found != READY
 
 
 def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Key, str | None] | None = None) -> dict[Key, str]:
@@ -259,7 +265,9 @@ class Servers(Driver[Optional[Server]]):
         if record is None or server is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
-        if condition == HELD:
+        if condition == HELD and was_found_out(record):
+            step = Step(None)
+        elif condition == HELD:
             step = _way_back(self._not_told(record), server, self._await_checks)
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
@@ -283,12 +291,12 @@ class Servers(Driver[Optional[Server]]):
             raise AssertionError
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
-            return Step(None)
+            return Step(self._intent(server, events, server.forced, None, found=server.forced) if server.returns_by_agent else None)
         if condition in (NONE, LOST):
             out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() else DRAIN)
             if record is None or condition == NONE:
                 return Step(self._intent(server, events, out_state, None), out_state)
-            if was_out(record):
+            if was_out(record) and not was_found_out(record):
                 self._put_right.add(hold.name)
             # HAProxy lost the hold, so the server was in rotation until now.
             events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
@@ -315,7 +323,7 @@ class Servers(Driver[Optional[Server]]):
         # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them, so it goes on to `maint`. The user can
         # forbid that with out_state. A change to `maint` that was cut off is completed.
         onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
-        if server.forced == DRAIN and (onward or LEFT_BEFORE in record or CHECKING in record):
+        if server.forced == DRAIN and not was_found_out(kept) and (onward or LEFT_BEFORE in record or CHECKING in record):
             kept = dict(_left(self._not_told(kept), MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
                 # A release may come before the change is done.
@@ -352,9 +360,8 @@ class Servers(Driver[Optional[Server]]):
         pids = self._seen.pids
         return identity(pids[0]) if len(pids) == 1 else None
 
-    def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None) -> Record:
+    def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None, found: str = READY) -> Record:
         left = {"admin_state": out_state, "weight": server.weight}
-        found = _with_agent(dict(left, admin_state=READY), server)
         more: dict[str, Any] = {}
         if server.address is not None:
             more["leads_to"] = leads_to(server)
@@ -364,7 +371,8 @@ class Servers(Driver[Optional[Server]]):
         if forgotten is not None:
             more.update((key, forgotten[key]) for key in ("leads_to", "for_server", TOLD) if key in forgotten)
         subject = self._records.subject((server.backend, server.name))
-        return new_record(KIND, subject, found, left, events, process=_process(self.process), **more)
+        before = _with_agent(dict(left, admin_state=found), server)
+        return new_record(KIND, subject, before, left, events, process=_process(self.process), **more)
 
     def _take(self, hold: Hold[Server | None], step: Step, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
@@ -375,6 +383,7 @@ class Servers(Driver[Optional[Server]]):
         hold.tell(step.conflict)
         if step.record is None:
             if agent is not None:
+                hold.told = True
                 self._haproxy.set_agent(server.backend, server.name, agent)
             yield None
             return

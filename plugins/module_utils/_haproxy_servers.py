@@ -239,6 +239,11 @@ class Server:
             return None
         return ENABLED if self._agent & AGENT_ENABLED else DISABLED
 
+    @property
+    def returns_by_agent(self) -> bool:
+        """Whether it was taken out, and an answer of its agent may put it back at any moment: C(ready) does that, whoever has taken it out."""
+        return self.forced != READY and self.agent == ENABLED
+
     def show_agent(self, state: str) -> None:
         self._agent = AGENT_CONFIGURED | (AGENT_ENABLED if state == ENABLED else 0)
 

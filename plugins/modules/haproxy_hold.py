@@ -123,7 +123,8 @@ notes:
     C(server-template), the hold stays on the name until it is released. RV(servers[].leads_to) says where the name led before.
   - An agent check that answers C(ready) would put the server back within its interval. So the hold disables the agent check of a
     server that it takes out (C(disable agent)), and enables it again when the hold is released. An agent check that was disabled before stays disabled.
-  - An agent check that put the server into drain or maintenance before the hold counts as an operator. Such a server is not touched.
+  - If the server was in drain or maintenance before the hold, such as by an answer of its agent, it stays as it is. But its agent check is disabled as
+    well, if it is enabled. Otherwise the agent could put the server back in the middle of the event. If a person puts it back, it is taken out.
 seealso:
   - module: graceful.azure.haproxy_info
 """
@@ -221,7 +222,7 @@ servers:
     condition:
       description:
         - V(held) - the server is out and as this module left it.
-        - V(already_out) - it was found in maintenance or drain and was not touched.
+        - V(already_out) - it was found in maintenance or drain, has no agent check that is enabled, and was not touched.
         - V(changed_meanwhile) - it is not as this module left it, because somebody else acted. It was not touched.
         - V(none) - it is in rotation and not held.
       type: str

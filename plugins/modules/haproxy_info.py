@@ -227,6 +227,11 @@ servers:
         - Whether it is out only because its name does not resolve. It is in rotation as soon as DNS answers, so
           M(graceful.azure.haproxy_hold) holds it like a server in rotation.
       type: bool
+    returns_by_agent:
+      description:
+        - Whether somebody, such as its agent, has taken it out and its agent check is enabled, so that an answer C(ready) puts it back.
+          M(graceful.azure.haproxy_hold) therefore holds it, and disables the agent check.
+      type: bool
     status:
       description: What HAProxy itself calls the server's state.
       type: str
@@ -273,7 +278,9 @@ servers:
         - With O(timeout), in two looks in a row, and no new session had come for as long as O(quiet) says.
       type: bool
     checked:
-      description: Whether HAProxy knows its health, from a check of its own or of another server that it tracks. An agent does not tell: if it is silent, the server stays up.
+      description:
+        - Whether HAProxy knows its health, from a check of its own or of another server that it tracks.
+        - An agent does not tell it. If the agent is silent, HAProxy leaves the server up.
       type: bool
     process_noted:
       description:
@@ -329,6 +336,7 @@ servers:
       silent: null
       unresolved: false
       returns_by_itself: false
+      returns_by_agent: false
       status: DRAIN
       weight: 100
       sessions: 0
@@ -478,6 +486,7 @@ def observe(haproxy, store, names, places=(), asked=None):
                 silent=silent.get(key),
                 unresolved=server.unresolved,
                 returns_by_itself=server.returns_by_itself,
+                returns_by_agent=server.returns_by_agent,
                 idle=server.settled,
                 checked=seen.is_watched(server),
                 process_noted=record is None or same_process(record_process(record), seen.process),

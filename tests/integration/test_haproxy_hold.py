@@ -1095,6 +1095,35 @@ class TestAgentCheck:
         assert result["servers"][0]["agent"] == "enabled" and haproxy.flags("www", "web1")[0] == READY
         agent.until_asked()
 
+    @pytest.mark.parametrize("word", ["drain", "maint"])
+    def test_a_server_that_it_has_taken_out_is_not_put_back_in_mid_event(self, haproxy, agent, hold, release, word):
+        flags = {"drain": DRAIN, "maint": MAINT}[word]
+        agent.word = word.encode() + b"\n"
+        agent.until_asked()
+        assert hold(haproxy, check=True)["servers"][0]["agent"] == "disabled"
+        result = hold(haproxy)
+        assert conditions(result) == {"www": "held"} and result["servers"][0]["agent"] == "disabled" and haproxy.flags("www", "web1")[0] == flags
+        assert result["servers"][0]["found"] == {"admin_state": word, "weight": 1, "agent": "enabled"}
+        assert not hold(haproxy, out_state="maint")["changed"] and haproxy.flags("www", "web1")[0] == flags, "it stays as somebody else wants it"
+        agent.word = b"ready\n"
+        self.stays_out(haproxy)
+        result = release(haproxy)
+        assert result["servers"][0]["agent"] == "enabled" and result["conflicts"] == []
+        agent.until_asked()
+        assert haproxy.flags("www", "web1")[0] == READY
+
+    def test_a_server_that_a_person_puts_back_is_taken_out(self, haproxy, agent, hold, release):
+        """As one without an agent that was out already."""
+        agent.word = b"up\n"
+        haproxy.ask("set server www/web1 state maint")
+        hold(haproxy)
+        haproxy.ask("set server www/web1 state ready")
+        result = hold(haproxy)
+        assert conditions(result) == {"www": "held"} and result["conflicts"] == [] and not result["servers"][0]["put_right"]
+        assert haproxy.flags("www", "web1")[0] == DRAIN
+        result = release(haproxy)
+        assert result["servers"][0]["agent"] == "enabled" and haproxy.flags("www", "web1")[0] == READY
+
     def test_it_is_disabled_again_after_a_reload(self, haproxy, agent, hold, release):
         hold(haproxy)
         haproxy.reload()
@@ -1130,10 +1159,12 @@ class TestAgentCheck:
         assert len(result["conflicts"]) == 1
         agent.until_asked()
 
-    @pytest.mark.parametrize("at", range(1, 5))
+    @pytest.mark.parametrize(("at", "word"), [*((at, "ready") for at in range(1, 5)), (1, "drain"), (2, "drain")])
     @pytest.mark.parametrize("going", ["out", "in"])
-    def test_killed_between_any_two_commands(self, haproxy, agent, hold, release, monkeypatch, at, going):
+    def test_killed_between_any_two_commands(self, haproxy, agent, hold, release, monkeypatch, at, word, going):
         """Whoever comes next brings it to the same end."""
+        agent.word = word.encode() + b"\n"
+        agent.until_asked()
         if going == "in":
             hold(haproxy)
         told = []
@@ -1157,12 +1188,13 @@ class TestAgentCheck:
             patched.setattr(_haproxy.Haproxy, "command", counted)
             with pytest.raises(Killed):
                 hold(haproxy) if going == "out" else release(haproxy)
+        agent.word = b"ready\n"
         if going == "out":
             assert conditions(hold(haproxy)) == {"www": "held"}
             self.stays_out(haproxy, 0.3)
         result = release(haproxy)
-        assert result["conflicts"] == [] and haproxy.flags("www", "web1")[0] == READY
         agent.until_asked()
+        assert result["conflicts"] == [] and haproxy.flags("www", "web1")[0] == READY
 
 
 class TestMaster:

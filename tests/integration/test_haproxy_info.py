@@ -195,6 +195,7 @@ class TestWhatItSees:
             "silent": "port 2 of 127.0.0.2: Connection refused",
             "unresolved": False,
             "returns_by_itself": False,
+            "returns_by_agent": False,
             "checked": False,
             "process_noted": True,
             "noted": True,

@@ -330,22 +330,31 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         pools=tuple(words.pools_of(server)),
         checked=server.get("checked", True),  # results of older releases do not have it
         health=BALANCER if server.get("checked", True) else CONNECTION,
-        returns="serves again when its name resolves" if server.get("returns_by_itself") else "",
+        returns=_returns(server),
         conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
     )
+
+
+def _returns(server: Json) -> str:
+    """When a server that is out comes back without anybody's act, a phrase; empty if it does not."""
+    if server.get("returns_by_itself"):
+        return "serves again when its name resolves"
+    # While it is held, its agent check is disabled.
+    return "serves again when its agent says so" if server.get("returns_by_agent") else ""
 
 
 def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner: str | None) -> bool:
     """Whether the role load_balancer has something to do at a server, whoever holds it."""
     state = server["admin_state"]
     # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
-    if server["condition"] == "held" and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
+    is_ours = (server.get("found") or {}).get("admin_state", "ready") == "ready"
+    if server["condition"] == "held" and is_ours and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
         return True
     if condition == CHANGED or owner:
         return False
-    # It is out only because its name does not resolve, which may change at any moment.
-    comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost")
+    # This may change at any moment: its name does not resolve, or its agent has taken it out.
+    comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost") or bool(server.get("returns_by_agent"))
     # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
     # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would
     # look as if HAProxy had lost its state.

@@ -193,6 +193,12 @@ class TestHaproxy:
             ({"admin_state": "drain", "condition": "held", "arrived": 1}, {"must_go_out": True}),
             ({"admin_state": "maint", "condition": "held", "arrived": 1}, {"must_go_out": False}),
             ({"admin_state": "maint", "returns_by_itself": True}, {"must_go_out": True, "returns": "serves again when its name resolves"}),
+            (
+                {"admin_state": "drain", "condition": "already_out", "returns_by_agent": True},
+                {"must_go_out": True, "returns": "serves again when its agent says so"},
+            ),
+            # Somebody else had taken it out, so only its agent check is ours.
+            ({"admin_state": "drain", "condition": "held", "arrived": 1, "found": {"admin_state": "drain"}}, {"must_go_out": False}),
             ({"condition": "changed_meanwhile"}, {"condition": CHANGED, "conflict": "somebody else set www/web1 on lb1 to ready: left as it is"}),
         ],
     )
