@@ -42,6 +42,9 @@ PORT = re.compile(r":\d+\Z")
 WHOLE = re.compile(r"(\d+\.){3}\d+\Z|\[.*\]\Z")
 # Directives of an upstream that choose a server themselves. Code in Lua does not look at C(down), and C(fair) does not if there is only one server.
 CODE, FAIR = "balancer_by_lua", "fair"
+# With these directives, a client may have connections to several servers at a time: streams of HTTP/2 and HTTP/3, requests to further servers on the way,
+# and code, which may do anything.
+SEVERAL = re.compile(r"(http[23]|mirror|ssi|add_(before|after)_body|\w+_cache_background_update|\w+_by_lua(_block|_file)?|js_\w+|perl)\Z")
 # How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
 VALUES = 10000
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
@@ -281,6 +284,10 @@ class Configuration:
         self._choosers: collections.OrderedDict[tuple[str, str], tuple[str, str, int]] = collections.OrderedDict()
         # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
         self.has_udp = False
+        # Whether clients may come over QUIC, which have no connection of their own in the kernel.
+        self.has_quic = False
+        # Whether a client may have connections to several servers at a time.
+        self.has_several = False
         self._walk(path, (), None, "", 0)
 
     @property
@@ -338,6 +345,10 @@ class Configuration:
 
     def _note(self, context: tuple[str, ...], upstream: str | None, words: list[str], text: str, path: str, line: int) -> None:
         """Note what a directive says about where requests go."""
+        if context[:1] == ("http",):
+            self.has_quic = self.has_quic or words[0] == "listen" and "quic" in words
+            is_told = words[0] == "listen" and "http2" in words or SEVERAL.match(words[0]) is not None and words[1:] != ["off"]
+            self.has_several = self.has_several or self.has_quic or is_told
         if context[1:] == ("upstream",) and upstream is not None and (words[0] == FAIR or words[0].startswith(CODE)):
             self._choosers[context[0], upstream] = words[0], path, line
         elif (words[0].endswith(PASS) or words[0] == "auth_http") and len(words) == 2:
@@ -384,7 +395,7 @@ class Configuration:
                 if is_upstream:
                     self._upstreams.add((here[0], words[1].lower()))
                 blocks.append((words[0], words[1] if is_upstream else None))
-                if words[0].startswith(CODE):
+                if "_by_lua_block" in words[0]:
                     self._note(here, inside, words, "", real, line_of(text, directive.words[0].start))
                 variable = words[-1] if words[0] in TABLES else variable
             elif words[0] == "include" and len(words) == 2:

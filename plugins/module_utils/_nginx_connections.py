@@ -91,10 +91,11 @@ class Connections:
             if is_open and (own is None or connection.inode in own):
                 yield connection
 
-    def pending(self, pid: int) -> int | None:
-        """How many connections of clients a worker has beyond its connections to servers; None if that is unknown.
+    def pending(self, pid: int, several: bool = False) -> int | None:
+        """How many clients of a worker may have no server yet; None if that is unknown.
 
-        Such a client may have sent a part of a request. The worker chooses the server when it has all of it.
+        Such a client may have sent a part of a request. The worker chooses the server when it has all of it. Those are the clients beyond its connections
+        to servers, and all of them if a client may have several of these (C(several)).
         """
         listening, own = self._listening, self._workers[pid]
         if not self.known or listening is None or own is None:
@@ -105,7 +106,7 @@ class Connections:
         # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
         paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in listening}
         local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in own)
-        return max(0, 2 * clients + local - len(mine))
+        return clients + local if several else max(0, 2 * clients + local - len(mine))
 
     def _is_of_former_port(self, port: int) -> bool:
         """Whether a connection on this port came from a client, although nothing listens on it any more: the reload may have closed the port."""

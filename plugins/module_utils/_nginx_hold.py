@@ -740,8 +740,12 @@ class Look:
             result["unresolved"] = str(error)
             result["uncounted"] = "its connections cannot be counted: %s" % error
         former = [worker for worker in self._workers if worker.leaving and self._may_know(worker, record)]
-        pending = [self._connections.pending(worker.pid) for worker in former]
-        if former and None in pending:
+        pending = [self._connections.pending(worker.pid, self.configuration.has_several) for worker in former]
+        if former and self.configuration.has_quic:
+            result["uncounted"] = "worker process %s of nginx from before a reload may have clients over QUIC, which cannot be seen" % ", ".join(
+                str(worker.pid) for worker in former
+            )
+        elif former and None in pending:
             result["uncounted"] = (
                 "worker process %s of nginx from before a reload may still send requests, and user id %d may not see its connections; give the task"
                 " the rights (become)" % (", ".join(str(worker.pid) for worker in former), os.geteuid())

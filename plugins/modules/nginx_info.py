@@ -200,6 +200,7 @@ servers:
       description:
         - How many connections of clients the workers from before the reload have beyond their connections to servers. Such a worker chooses
           the server when it has the whole request, and it still knows the server without C(down).
+        - If a client may have connections to several servers at a time, such as with HTTP/2 or C(mirror), all clients of these workers.
       type: int
     uncounted:
       description: Why there may be more than these. RV(servers[].idle) is then V(false). Null if everything was counted.

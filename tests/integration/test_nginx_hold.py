@@ -30,7 +30,7 @@ from tests.support.module import run_module
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.nodes import until
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listener
 
 pytestmark = NEEDED
 # Some of it runs as another user.
@@ -449,6 +449,36 @@ def test_a_server_that_moved_to_another_file_is_loaded_with_the_release(bed):
     assert bed.answers() == {"two": 20}
     assert len(bed.hold(None, "absent")["conflicts"]) == 2
     assert set(bed.answers()) == {"one", "two"}
+
+
+def frame(kind, flags, stream, content=b""):
+    """A frame of HTTP/2."""
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
+
+
+def headers(method, path):
+    """The header of a request: what the static table has, and a path and a host."""
+    return bytes([method, 0x86, 0x04, len(path)]) + path + b"\x01\x01x"
+
+
+def test_half_a_request_of_http2_counts_although_its_client_has_a_server_for_another(bed):
+    """The worker from before the reload sends it to the server that is out, when it has all of it."""
+    get, post, ends, starts = 0x82, 0x83, 0x05, 0x04
+    with contextlib.closing(listener()) as slow:
+        port = free_port()
+        (bed.folder / "conf.d" / "two.conf").write_text(
+            "server { listen 127.0.0.1:%d http2; location / { proxy_pass http://shop; } location /slow { proxy_pass http://127.0.0.1:%d; } }\n"
+            % (port, slow.getsockname()[1])
+        )
+        bed.nginx.reload()
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+            client.sendall(frame(1, ends, 1, headers(get, b"/slow")) + frame(1, starts, 3, headers(post, b"/")) + frame(0, 0, 3, b"half"))
+            with slow.accept()[0]:
+                bed.hold()
+                server = bed.info()["servers"][0]
+                assert (server["former"], server["idle"]) == (1, False)
+        until(lambda: bed.info()["servers"][0]["idle"])
 
 
 def test_a_record_of_a_former_version_is_known_by_its_first_worker(bed):

@@ -272,6 +272,28 @@ def test_addresses_in_passes_are_found(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "several", "quic"),
+    [
+        ("server { listen 443 ssl; mirror off; ssi off; http2 off; location / { ssi_types *; auth_request /a; js_import a.js; } }", True, False),
+        ("server { listen 443 ssl; mirror off; ssi off; http2 off; location / { ssi_types *; auth_request /a; } }", False, False),
+        ("server { listen 443 ssl http2; }", True, False),
+        ("http2 on;", True, False),
+        ("server { listen 443 quic; }", True, True),
+        ("server { location / { mirror /copy; } }", True, False),
+        ("server { location / { ssi on; } }", True, False),
+        ("server { location / { add_after_body /foot; } }", True, False),
+        ("proxy_cache_background_update on;", True, False),
+        ("server { location / { access_by_lua_block { local a = '}' } } }", True, False),
+        ("server { location / { content_by_lua_file a.lua; } }", True, False),
+    ],
+)
+def test_whether_a_client_may_have_connections_to_several_servers(tmp_path, text, several, quic):
+    (tmp_path / "nginx.conf").write_text("http { %s }" % text)
+    configuration = Configuration(str(tmp_path / "nginx.conf"))
+    assert (configuration.has_several, configuration.has_quic) == (several, quic)
+
+
+@pytest.mark.parametrize(
     ("more", "target", "addresses"),
     [
         ("", "http://10.0.0.4:8080$request_uri", ["10.0.0.4:8080"]),

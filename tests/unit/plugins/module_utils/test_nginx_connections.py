@@ -37,6 +37,8 @@ def test_clients_on_unix_sockets_are_pending_too(tmp_path):
     connections = Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path))
     # The client by TCP has its connection to a server.
     assert connections.pending(2) == 1
+    # If a client may have several, each may have a request without one.
+    assert connections.pending(2, several=True) == 2
     assert connections.to({"/run/door"}) == 1
 
 
