@@ -19,8 +19,8 @@ Not every user can read them. What is unknown is then told as unknown, and never
   Then a former process cannot be seen either. HAProxy does not tell whether it was ever reloaded, so there may always be a
   former process, unless the user says how long one can live (``hard-stop-after``).
 
-The processes of a container can be seen from outside, together with their ids inside the container. Clients that use QUIC are not seen: they have no
-socket of their own.
+The processes of a container can be seen from outside, together with their ids inside the container. Clients that use QUIC have a UDP socket each, on the
+port of the listener, or share that of the listener. Then nobody can tell how many they are, and the socket counts as one.
 """
 
 from __future__ import annotations
@@ -274,6 +274,8 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
         to_servers.append(remote)
         # The new process may listen on other ports. But the kernel chooses the port of a connection that the process made itself.
         clients += port not in chosen
+    # Clients that use QUIC. To name servers and for its log, the kernel chooses the port.
+    clients += sum(local[1] not in chosen for local, _remote, _state, inode in _sockets(pid, inodes, proc, ("udp", "udp6")) if inode in inodes)
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
     clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in _unix_sockets(pid, proc))
     return to_servers, clients
@@ -285,12 +287,12 @@ def _unix_sockets(pid: int, proc: str) -> list[list[str]]:
     return [fields for fields in lines if len(fields) > 6]
 
 
-def _sockets(pid: int, inodes: set[str], proc: str) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
-    """TCP sockets of the network of a process: local end, remote end, state and inode. Of all with these inodes, and of those that listen, whoever has them.
+def _sockets(pid: int, inodes: set[str], proc: str, tables: tuple[str, ...] = ("tcp", "tcp6")) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
+    """Sockets of the network of a process: local end, remote end, state and inode. Of all with these inodes, and of those that listen, whoever has them.
 
     A busy balancer has a hundred thousand others, most of them closed.
     """
-    for table in ("tcp", "tcp6"):
+    for table in tables:
         for fields in (line.split() for line in read(proc, pid, "net", table).splitlines()[1:]):
             if len(fields) > 9 and (fields[9] in inodes or fields[3] == LISTENING):
                 yield decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3], fields[9]

@@ -236,6 +236,22 @@ def test_connections_of_clients(proc, listens, port, client, to_server):
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
+def test_clients_that_use_quic(proc):
+    """Each has a socket on the port of the listener, or they share one. The kernel has chosen the ports of the sockets for name servers and the log."""
+    proc.process(10, "haproxy -f /etc/h.cfg")
+    proc.process(9, "haproxy -f /etc/h.cfg", sockets=[100, 101, 102, 103])
+    (pathlib.Path(proc.path) / "9" / "net" / "udp").write_text(
+        HEADER
+        + ROW % ("0900000A:01BB", "0400000A:9C40", "01", 100)
+        + ROW % ("00000000:01BB", NOBODY, "07", 101)
+        + ROW % ("0900000A:9C41", "0300000A:0035", "01", 102)
+        + ROW % ("00000000:9C42", NOBODY, "07", 103)
+        + ROW % ("00000000:01BB", NOBODY, "07", 200)
+    )
+    assert former_connections(10, 50, proc=proc.path).problem() == "2 clients of process 9 of HAProxy from before a reload may still send requests to it"
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
 def test_clients_of_all_its_listeners(proc):
     proc.process(10, "haproxy -f /etc/h.cfg")
     tcp6 = ROW % ("0" * 32 + ":0050", "0" * 32 + ":0000", "0A", 1) + ROW % (
