@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    DUTIES,
     LIST,
     NOTIFY,
     PREFIX,
@@ -131,7 +132,15 @@ def too_few_forks(hosts, forks):
 def is_partial(settings, hostvars):
     """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
     others = set(hostvars) - set(settings) - machines_of(settings)
-    return any(not {"load_balancer_hosts", LIST}.isdisjoint(hostvars.raw_get(name)) for name in others)
+    return any(_may_be_behind_a_balancer(hostvars.raw_get(name)) for name in others)
+
+
+def _may_be_behind_a_balancer(variables):
+    """As far as it can be told without resolving templates."""
+    duties = variables.get(DUTIES, [])
+    if not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties):
+        return True
+    return not {"load_balancer_hosts", LIST}.isdisjoint(variables)
 
 
 def _unsaid(variables, usual):

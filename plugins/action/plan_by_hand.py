@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
         mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
         for machine in (place["machine"] for place in places):
             if machine not in hostvars:
-                mistakes.append(f"{name}: load_balancer_hosts: {machine!r} is not in the inventory")
+                mistakes.append(f"{name}: its balancer {machine!r} is not in the inventory")
             elif machine not in folders:
                 found, unresolved = resolve(self._templar, [FOLDER], _variables(hostvars, machine))
                 folders[machine] = found.get(FOLDER)

@@ -14,17 +14,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import LIST, PREFIX, entries_of_balancers
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
 OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
-PREFIX = "load_balancer_"
 VARIABLES = (
     "ansible_host",
+    DUTIES,
     *(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in PROVIDERS.values() for option in kind.where or ()))),
 )
 """What tells where a host's servers are held."""
@@ -86,29 +88,37 @@ def read_places(name: str, variables: Variables) -> tuple[list[Json], list[str]]
 
     There is one place for each look at a balancer, as C(balancer_observation) needs it.
     """
-    entries, address = variables.get(f"{PREFIX}list"), variables.get("ansible_host")
-    if not entries:
-        return _places_of(name, PREFIX, address, {key[len(PREFIX) :]: value for key, value in variables.items() if key.startswith(PREFIX)})
-    if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, dict) for entry in entries):
-        return [], [f"{name}: {PREFIX}list: {entries!r} is no list of dictionaries"]
-    found = [_places_of(name, f"{PREFIX}list[{number}].", address, entry) for number, entry in enumerate(entries)]
-    return [place for places, _mistakes in found for place in places], [mistake for _places, mistakes in found for mistake in mistakes]
+    mistakes: list[str] = []
+    entries, listed_former = written(variables[DUTIES], mistakes) if variables.get(DUTIES) is not None else [], variables.get(LIST)
+    if variables.get(DUTIES) is None and listed_former and not _is_list_of_dictionaries(listed_former):
+        mistakes.append(f"{LIST}: {listed_former!r} is no list of dictionaries")
+    elif variables.get(DUTIES) is None:
+        # Whatever else is wrong with them, what is held can be released.
+        entries, _unread = entries_of_balancers(variables, [])
+    places: list[Json] = []
+    for entry, called in entries:
+        provider = PROVIDERS.get(entry["type"]) if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
+        if not provider or provider.where is None:
+            continue
+        hosts = entry.get("hosts") or []
+        if isinstance(hosts, (list, tuple)):
+            places.extend(_places_of(name, variables.get("ansible_host"), provider, entry))
+        else:
+            mistakes.append(f"{called('hosts')}: {hosts!r} is no list of names from the inventory")
+    return places, [f"{name}: {mistake}" for mistake in mistakes]
 
 
-def _places_of(name: str, prefix: str, address: str | None, balancer: Json) -> tuple[list[Json], list[str]]:
-    """The places at one balancer. C(balancer): its variables without their prefix."""
-    name_of_provider = balancer.get("provider")
-    provider = PROVIDERS.get(name_of_provider) if isinstance(name_of_provider, str) else None
-    if not provider or provider.where is None:
-        return [], []
-    hosts = balancer.get("hosts") or []
-    if not isinstance(hosts, (list, tuple)):
-        return [], [f"{name}: {prefix}hosts: {hosts!r} is no list of names from the inventory"]
-    settings = settings_of({key: balancer.get(key) for key in ("provider", "hosts", "server", *provider.where)}, name, address)
+def _is_list_of_dictionaries(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(entry, dict) for entry in value)
+
+
+def _places_of(name: str, address: str | None, provider: Provider, entry: Json) -> list[Json]:
+    """The places at one balancer. C(entry): it as in C(graceful_azure_duties)."""
+    settings = settings_by(provider.name, entry, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: [])
     known = {"provider": provider.name, "server": settings["server"]}
     # A look that waits for nothing also ends in time if what it asks is silent.
-    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0)) for look in looks], []
+    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0)) for look in looks]
 
 
 def decide(

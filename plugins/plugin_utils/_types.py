@@ -16,6 +16,8 @@ Json = dict[str, Any]
 """A dictionary of JSON."""
 Options = dict[str, Any]
 """The options of a module or a role, by their names."""
+Specs = dict[str, Json]
+"""Options by their names, each as an argument spec has it."""
 Result = Mapping[str, Any]
 """What a module or an action returned, as a task registers it."""
 BalancerSettings = dict[str, Any]

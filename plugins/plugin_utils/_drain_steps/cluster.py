@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 FOLLOWED = 1.0
 """Seconds for which a step of a pass follows what it began. A cluster often needs no longer, and the next pass comes later. All hosts wait for it."""
@@ -27,21 +27,21 @@ class Cluster(Kind):
 
     def __init__(self, member: type[Member]) -> None:
         self.name = member.type
-        self.options = ("cluster", *member.options)
+        self.options = {"cluster": {"type": "str"}, **{name: dict(spec) for name, spec in member.options.items()}}
         self.record = f"{KIND}_{member.type}"
         self.bears_name = member.bears_name
         self._member = member
 
-    def step(self, options: Options, folder: str) -> DrainStep:
+    def step(self, options: Options) -> DrainStep:
         step = {"options": check_options(self._member, self._own(options))[0], "out": True, "in": True}
         if self._member.one_by_one:
             # Its hosts go out one after the other.
             step["cluster"] = str(options.get("cluster") or options["name"])
         return step
 
-    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         cluster = options.get("cluster")
-        if cluster is not None and (isinstance(cluster, bool) or not isinstance(cluster, (str, int)) or not str(cluster).strip()):
+        if cluster is not None and not cluster.strip():
             yield "cluster", f"{cluster!r} is no name; give all hosts of one cluster the same name"
         yield from check_options(self._member, self._own(options))[1]
 

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 
 class Iis(Kind):
     name = "iis"
-    options = ("sites", "pools")
+    options = {"sites": {"type": "list", "elements": "str"}, "pools": {"type": "list", "elements": "str"}}
+    needs_name = "without sites and pools it is the name of a site"
     module = "iis_hold"
     record = "iis"
     common = False
 
-    def step(self, options: Options, folder: str) -> DrainStep:
+    def step(self, options: Options) -> DrainStep:
         found = {key: [str(name) for name in options.get(key) or ()] for key in self.options}
         if not any(found.values()):
             found["sites"] = [options["name"]]
         return {**found, "out": True, "in": True}
 
-    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         for key in self.options:
-            value = options.get(key)
-            if value is not None and not (isinstance(value, list) and all(isinstance(name, str) and name.strip() for name in value)):
-                yield key, f"{value!r} is not a list of names"
+            if not all(name.strip() for name in options[key] or ()):
+                yield key, f"{options[key]!r} has an empty name"
 
     def look(self, group: StepGroup) -> Options:
         return dict(super().look(group), **{key: [name for step in group["steps"] for name in step[key]] for key in self.options})

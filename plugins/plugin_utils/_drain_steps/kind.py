@@ -11,22 +11,15 @@ C(conflicts) and C(changed). It tells what a reboot has undone, and waits where 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
-
-FileProblem = Callable[[str], str | None]
-"""Returns what is wrong with a task file, as a sentence, or None."""
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 
-class Kind:
+class Kind(Duty):
     """One type of drain step. A normalised step has C(name), C(type), C(idle) (whether the host must be idle first), C(out) and C(in) (whether anything
-    is done in that direction), and what else C(step) puts in."""
+    is done in that direction), and what else C(step) puts in. It has C(first) if it goes out before the host leaves its balancers."""
 
     name = ""
-    options: tuple[str, ...] = ()
-    """Keys that a step of this type may have besides C(name) and C(type)."""
     module = ""
     """The module that puts and releases its hold. It is run without the role if C(acts) returns its options."""
     record = ""
@@ -45,15 +38,10 @@ class Kind:
     """Whether such a step may be one of a Windows host."""
     files = ""
     """What the files of the roles that take and undo the step are called by, if not by its type."""
-    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-    def step(self, options: Options, folder: str) -> DrainStep:
-        """What a normalised step has besides C(name), C(type) and C(idle). C(folder): what paths are relative to."""
+    def step(self, options: Options) -> DrainStep:
+        """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""
         return {"out": True, "in": True}
-
-    def problems(self, options: Json, file_problem: FileProblem) -> Iterable[tuple[str, str]]:
-        """What is wrong with the options: pairs of an option (or an empty text) and a sentence. C(file_problem): what is wrong with a task file, or None."""
-        return ()
 
     def look(self, group: StepGroup) -> Options:
         """What a look at a host needs to tell whether it is out of duty, see C(module_utils/_step_looks.py)."""

@@ -4,22 +4,37 @@
 
 """The drain steps of a host as one list. Private to the collection; pure.
 
-The settings are read here and nowhere else: roles and plan read the list.
+The settings are read in C(_duties/listed.py): roles and plan read the list.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Iterator
+import os
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, entries_of_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
-OPTION = "drain_host_steps"
-RESERVED = ("drain_host_before", "drain_host_after")
-"""The names of the steps that these options make."""
+
+def step_of(kind: Kind, options: Options, idle: bool, first: bool = False) -> DrainStep:
+    """The normalised step of an entry. C(options): those of the entry, and C(name)."""
+    step = dict(kind.step(options), name=str(options["name"]), type=kind.name, idle=idle)
+    if step["name"] in (BEFORE, AFTER):
+        # Their records are those of a version that knew no other steps.
+        step["record"] = step["name"]
+    return dict(step, first=True) if first else step
+
+
+def idle_ones(kinds: Iterable[tuple[str, Kind]]) -> list[bool]:
+    """Whether each step waits until the host is idle, where that is not said by duties that bring traffic. C(kinds): pairs of a name and a kind."""
+    found, idle = [], False
+    for name, kind in kinds:
+        idle = idle or kind.needs_idle or name == AFTER
+        found.append(idle)
+    return found
 
 
 def steps_of(
@@ -29,22 +44,15 @@ def steps_of(
     after: str | None = None,
     folder: str = "",
 ) -> list[DrainStep]:
-    """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*). What C(mistakes_in) tells is left out."""
-    first, last = ([{"name": f"drain_host_{name}", "type": "tasks", "out": path}] if path else [] for name, path in (("before", before), ("after", after)))
-    entries = [_entry(entry) for entry in steps or ()] if isinstance(steps, (list, tuple)) else []
-    given = [entry for entry in entries if entry and entry.get("name") not in (None, "") and str(entry.get("type")) in KINDS]
-    named = [{"name": str(service), "type": "service"} for service in services or ()]
-    found: list[DrainStep] = []
-    idle = False
-    for entry in [*first, *given, *named, *last]:
+    """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*), without mistakes."""
+    given = {"drain_host_before": before, "drain_host_steps": steps, "drain_host_services": services, "drain_host_after": after}
+    entries = [entry for entry, _called in entries_of_steps(given)]
+    for entry in entries:
         kind = KINDS[entry["type"]]
-        idle = idle or kind.needs_idle or entry in last
-        found.append(dict(kind.step(dict(entry, name=str(entry["name"])), folder), name=str(entry["name"]), type=kind.name, idle=idle))
-    for step in found:
-        # Their records are those of a version that knew no other steps. No other step may have their names.
-        if step["name"] in RESERVED:
-            step["record"] = step["name"]
-    return found
+        entry["name"] = str(entry["name"])
+        entry.update({option: os.path.join(folder, str(entry[option])) for option in kind.task_files if entry.get(option)})
+    idle = idle_ones((entry["name"], KINDS[entry["type"]]) for entry in entries)
+    return [step_of(KINDS[entry["type"]], entry, waits) for entry, waits in zip(entries, idle)]
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
@@ -101,50 +109,3 @@ def drain_steps(present: Collection[str] | None = None, **given: Any) -> Json:
         "undone": [step["record"] for step in recorded if step["out"] and not step["in"]],
         "records": [step["record"] for step in recorded],
     }
-
-
-def mistakes_in(steps: Any, services: Iterable[Any] | None, file_problem: FileProblem) -> Iterator[str]:
-    """Sentences about what is wrong in C(drain_host_steps). C(file_problem): what is wrong with a task file, as a sentence, or None."""
-    if not isinstance(steps, (list, tuple)):
-        return
-    known = {_plain(str(service)): "drain_host_services" for service in services or ()}
-    known.update((name, "the options of the role") for name in RESERVED)
-    for number, given in enumerate(steps):
-        where = f"{OPTION}[{number}]"
-        entry = _entry(given)
-        if entry is None:
-            yield f"{where}: {given!r} is neither a dictionary nor the name of a service"
-            continue
-        kind = KINDS.get(entry["type"]) if isinstance(entry.get("type"), str) else None
-        if kind is None:
-            told = f"{entry['type']!r} is no type of step{_meant(entry['type'], KINDS)}" if "type" in entry else "not set"
-            yield f"{where}.type: {told}; there is {', '.join(KINDS)}"
-        name = entry.get("name")
-        if name is None or name == "":
-            yield f"{where}.name: not set"
-        elif isinstance(name, bool) or not isinstance(name, (str, int)) or not (kind or KINDS["tasks"]).names.fullmatch(str(name)):
-            yield f"{where}.name: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores"
-        elif _plain(str(name)) in known:
-            yield f"{where}.name: {name!r} stands in {known[_plain(str(name))]} already"
-        else:
-            known[_plain(str(name))] = where
-        if kind:
-            options = ("name", "type", *kind.options)
-            yield from (f"{where}: there is no option {key}{_meant(key, options)}; there are {', '.join(options)}" for key in entry if key not in options)
-            yield from (f"{where}{f'.{option}' if option else ''}: {problem}" for option, problem in kind.problems(entry, file_problem))
-
-
-def _entry(given: Any) -> Json | None:
-    """A step as a dictionary; None if it is none. A text is a service."""
-    if isinstance(given, str):
-        return {"name": given, "type": "service"}
-    return given if isinstance(given, dict) else None
-
-
-def _plain(name: str) -> str:
-    return name.removesuffix(".service")
-
-
-def _meant(word: object, words: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(words), n=1)
-    return f"; did you mean {close[0]}?" if close else ""

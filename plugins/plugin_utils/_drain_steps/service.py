@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import FileProblem, Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup
 
 
 class Service(Kind):
@@ -19,8 +19,9 @@ class Service(Kind):
     record = "service"
     together = True
     names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
+    needs_name = "it is the name of the unit"
 
-    def problems(self, options: Json, file_problem: FileProblem) -> Iterator[tuple[str, str]]:
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         if str(options.get("name")).removesuffix(".service").endswith("@"):
             yield "name", f"{options['name']!r} is a template; name an instance of it"
 

@@ -22,40 +22,23 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Result
 
-PREFIX = "approve_event_"
 OUTSIDE = {"azure_resource_manager": azure_resource_manager.Approval()}
-"""Per value of C(approve_event_through): how an approval is sent from outside, if no VM that the event names can send it. Each has
+"""Per value of C(graceful_azure_approve_through): how an approval is sent from outside, if no VM that the event names can send it. Each has
 
 C(title)     what people call it
-C(paths)     which of its options are paths on the controller
-C(mistakes)  sentences: what is wrong with the options of the role (by their names without the prefix)
-C(settings)  what C(act) needs of them, without secrets
+C(mistakes)  sentences: what is wrong with C(graceful_azure_approve_resource)
+C(settings)  what C(act) needs of that and of C(graceful_azure_approve_access), without secrets
 C(act)       the machine, the module and its options for an approval of these events. The module also takes C(ready_until) and C(timeout), and returns
              C(approved)
 """
 
 
-def outside_of(values: Options) -> Json | None:
-    """How approvals of a host are sent from outside, as plain data; None if only its metadata service may be asked. C(values): the role's variables."""
-    through = values.get("approve_event_through")
+def outside_of(through: str, resource: str | None, access: Options) -> Json | None:
+    """How approvals of a host are sent from outside, as plain data; None if only its metadata service may be asked. The arguments are the values of
+    C(graceful_azure_approve_*)."""
     if through not in OUTSIDE:
         return None
-    return {"through": through, "title": OUTSIDE[through].title, **OUTSIDE[through].settings(_entry(values))}
-
-
-def mistakes_in(values: Options) -> list[str]:
-    """Sentences: what is wrong with the options for approvals from outside."""
-    way = OUTSIDE.get(str(values.get("approve_event_through")))
-    return list(way.mistakes(_entry(values))) if way else []
-
-
-def paths_of(values: Options) -> list[str]:
-    """The names of the options that are paths on the controller."""
-    return [PREFIX + path for path in OUTSIDE[values["approve_event_through"]].paths] if values.get("approve_event_through") in OUTSIDE else []
-
-
-def _entry(values: Options) -> Options:
-    return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
+    return {"through": through, "title": OUTSIDE[through].title, **OUTSIDE[through].settings(resource, access)}
 
 
 def act_outside(settings: Json, event_ids: Sequence[str], **more: Any) -> tuple[str, str, Options]:

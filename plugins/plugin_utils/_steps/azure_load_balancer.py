@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_mistakes, access_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER, access_mistakes, access_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, QUIET, Balancer, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
@@ -76,37 +76,40 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
 
 
 class AzureLoadBalancer(Balancer):
-    def settings(self, entry: Options, host: str) -> BalancerSettings:
-        address, ip_address = str(entry.get("azure_address") or ""), str(entry.get("azure_ip_address") or "")
+    options = {
+        "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
+        "address": {"type": "str"},
+        "ip_address": {"type": "str"},
+        "quiet": QUIET,
+        **ACCESS,
+    }
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        address, ip_address = str(options.get("address") or ""), str(options.get("ip_address") or "")
         return {
             "hosts": [],
             "host": host,
             "server": address or ip_address,
-            "pool": str(entry.get("azure_pool") or ""),
+            "pool": str(options.get("pool") or ""),
             "known_as": {"address": address} if address else {"ip_address": ip_address},
-            "access": access_of(entry),
+            "access": access_of(options),
         }
 
-    def completed(self, entry: Options, host: str, address: str | None) -> Options:
-        if entry.get("azure_address") or entry.get("azure_ip_address"):
-            return entry
+    def completed(self, options: Options, host: str, address: str | None) -> Options:
+        if options.get("address") or options.get("ip_address"):
+            return options
         known = next((str(name) for name in (address, host) if is_ip_address(name)), None)
-        return dict(entry, azure_ip_address=known) if known else dict(entry, azure_address=host)
+        return dict(options, ip_address=known) if known else dict(options, address=host)
 
-    def paths(self, entry: Options) -> Iterable[str]:
-        return ("azure_ca_file",)
-
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        pool, address, ip_address = (entry.get(f"azure_{name}") for name in ("pool", "address", "ip_address"))
-        if not pool:
-            yield "load_balancer_azure_pool: not set; provider azure_load_balancer needs the resource id of the backend address pool"
-        elif not POOL.match(str(pool)):
-            yield f"load_balancer_azure_pool: {pool!r} is not a resource id such as {POOL_EXAMPLE}"
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
+        pool, address, ip_address = (options.get(name) for name in ("pool", "address", "ip_address"))
+        if pool and not POOL.match(pool):
+            yield "pool", f"{pool!r} is not a resource id such as {POOL_EXAMPLE}"
         if address and ip_address:
-            yield "load_balancer_azure_address: excludes load_balancer_azure_ip_address; give one of them"
+            yield "address", "excludes ip_address; give one of them"
         if ip_address and not is_ip_address(ip_address):
-            yield f"load_balancer_azure_ip_address: {ip_address!r} is not an IP address"
-        yield from access_mistakes(entry, "load_balancer_")
+            yield "ip_address", f"{ip_address!r} is not an IP address"
+        yield from access_mistakes(options)
 
     def beside(
         self,
@@ -114,15 +117,16 @@ class AzureLoadBalancer(Balancer):
         ports: Sequence[int] | None = None,
         asked: Options | None = None,
         timeout: float | None = None,
-    ) -> Iterator[str]:
+    ) -> Iterator[tuple[str, str]]:
         if ports is not None and not ports:
             yield (
-                "drain_host_ports: not set; provider azure_load_balancer needs the ports on which the application serves: Azure does not tell which"
-                " connections are left, so they are counted on the host"
+                "ports",
+                "not set; azure_load_balancer needs the ports on which the application serves: Azure does not tell which connections are left, so they are"
+                " counted on the host",
             )
 
     def known_by(self, settings: BalancerSettings) -> str:
-        return "azure_" + str(next(iter(settings["known_as"])))
+        return str(next(iter(settings["known_as"])))
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), called(settings["server"])), None

@@ -10,12 +10,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
 CONTROLLER = "localhost"
 """The machine that asks Azure."""
-ACCESS = ("auth_source", "client_id", "profile", "cloud_environment", "arm_url", "login_url", "identity_url", "ca_file")
-"""How Azure is reached: options of the modules, and of the roles with the prefix C(azure_). No secret is among them, because settings go into the journal."""
+ACCESS: Specs = {
+    "auth_source": {"type": "str", "choices": ["auto", "cli", "credential_file", "env", "msi"]},
+    "client_id": {"type": "str"},
+    "profile": {"type": "str"},
+    "cloud_environment": {"type": "str", "choices": ["AzureChinaCloud", "AzureCloud", "AzureUSGovernment"]},
+    "arm_url": {"type": "str"},
+    "login_url": {"type": "str"},
+    "identity_url": {"type": "str"},
+    "ca_file": {"type": "path"},
+}
+"""How Azure is reached: options of the modules and of the settings. No secret is among them, because settings go into the journal."""
 RESOURCE = re.compile(
     r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Compute/"
     r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z",
@@ -25,41 +34,35 @@ RESOURCE_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compu
 OF_INSTANCE = re.compile(r"(.*/virtualMachineScaleSets/[^/]+)/virtualMachines/[^/]+\Z", re.IGNORECASE)
 
 
-def access_of(entry: Options) -> dict[str, str]:
-    """The options of the modules that are set. C(entry): the values of a role, by their names without the prefix of the role."""
-    return {name: str(entry[f"azure_{name}"]) for name in ACCESS if entry.get(f"azure_{name}")}
+def access_of(options: Options) -> dict[str, str]:
+    """The options of the modules that are set."""
+    return {name: str(options[name]) for name in ACCESS if options.get(name)}
 
 
-def access_mistakes(entry: Options, prefix: str) -> Iterator[str]:
-    """Sentences about addresses to which no token may be sent. C(prefix): that of the role's variables."""
+def access_mistakes(options: Options) -> Iterator[tuple[str, str]]:
+    """Addresses to which no token may be sent: pairs of an option and a sentence."""
     for name in ("arm_url", "login_url"):
-        url = entry.get(f"azure_{name}")
+        url = options.get(name)
         if url and not str(url).startswith("https://"):
-            yield f"{prefix}azure_{name}: {url!r} does not begin with https://; tokens are sent there"
+            yield name, f"{url!r} does not begin with https://; tokens are sent there"
 
 
 class Approval:
     """Approves an event for the resource that it belongs to. See C(approve_event.py) for what is asked of it."""
 
     title = "Azure Resource Manager"
-    paths = ("azure_ca_file",)
 
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        resource = entry.get("azure_resource")
+    def mistakes(self, resource: str | None) -> Iterator[str]:
         instance = OF_INSTANCE.match(str(resource))
         if not resource:
-            yield (
-                "approve_event_azure_resource: not set; approve_event_through: azure_resource_manager needs the resource id of the VM, its scale set or its"
-                " availability set"
-            )
+            yield "not set; approvals through azure_resource_manager need the resource id of the VM, its scale set or its availability set"
         elif instance:
-            yield f"approve_event_azure_resource: {resource!r} is an instance of a scale set; give the scale set, {instance[1]}"
+            yield f"{resource!r} is an instance of a scale set; give the scale set, {instance[1]}"
         elif not RESOURCE.match(str(resource)):
-            yield f"approve_event_azure_resource: {resource!r} is not a resource id such as {RESOURCE_EXAMPLE}, nor one of a scale set or an availability set"
-        yield from access_mistakes(entry, "approve_event_")
+            yield f"{resource!r} is not a resource id such as {RESOURCE_EXAMPLE}, nor one of a scale set or an availability set"
 
-    def settings(self, entry: Options) -> Json:
-        return {"resource": str(entry.get("azure_resource") or ""), "access": access_of(entry)}
+    def settings(self, resource: str | None, access: Options) -> Json:
+        return {"resource": str(resource or ""), "access": access_of(access)}
 
     def act(self, settings: Json, event_ids: Sequence[str], **more: Any) -> tuple[str, str, Options]:
         """The machine, the module and its options."""

@@ -10,49 +10,52 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 AZURE_PROBE = "168.63.129.16"
 """The address from which the probes of Azure Load Balancer come."""
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(Balancer.claims)."""
+MACHINES = "give the inventory names of the machines on which the balancer runs"
+HOSTS: Json = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
+"""The option C(hosts): inventory names of the machines on which a balancer runs."""
+QUIET: Json = {"type": "float", "default": 3}
+"""The option C(quiet): seconds for which no new request may have come before a host that is out counts as drained."""
 
 
-class Balancer:
+def without_hosts(options: Options) -> Iterable[tuple[str, str]]:
+    """The mistake of a balancer that runs nowhere."""
+    if options["hosts"] == []:
+        yield "hosts", f"empty; {MACHINES}"
+
+
+class Balancer(Duty):
     """One kind of balancer. This base class is also used for hosts that have no balancer.
 
     C(settings): one balancer of a host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
-    C(entry): the same balancer by the options of the role load_balancer, without their prefix.
+    C(options): the same balancer by the options of its entry in C(graceful_azure_duties).
     C(direction): V(out) or V(in).
     C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
     """
 
     one_for_each_machine: dict[str, str] = {}
     """Its options that tell which balancer on a machine is meant, each with its key in the settings. They are set for the hosts behind the balancer."""
-    task_files: tuple[str, ...] = ()
-    """Its options that name task files of the user's own."""
-    once = False
-    """Whether only one balancer of a host may be of this kind."""
 
-    def settings(self, entry: Options, host: str) -> BalancerSettings:
+    def brings_traffic(self, options: Options) -> bool:
+        return True
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
         """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
         return {}
 
-    def completed(self, entry: Options, host: str, address: str | None) -> Options:
-        """The entry, with what is known of the host where it is not set.
+    def completed(self, options: Options, host: str, address: str | None) -> Options:
+        """The options, with what is known of the host where it is not set.
 
         C(host): the host's name in the inventory. C(address): its C(ansible_host), or None.
         """
-        return entry
-
-    def paths(self, entry: Options) -> Iterable[str]:
-        """Its options whose values must be paths on another machine."""
-        return ()
-
-    def mistakes(self, entry: Options) -> Iterable[str]:
-        """Sentences: what is wrong with its options, besides types, paths and numbers of seconds."""
-        return ()
+        return options
 
     def beside(
         self,
@@ -60,10 +63,11 @@ class Balancer:
         ports: Sequence[int] | None = None,
         asked: Options | None = None,
         timeout: float | None = None,
-    ) -> Iterable[str]:
-        """Sentences: what is wrong with options of other roles, because of this balancer. None stands for what the caller does not know.
+    ) -> Iterable[tuple[str, str]]:
+        """What is wrong with other variables of the host because of this balancer: pairs of a variable, without C(graceful_azure_), and a sentence.
 
-        C(ports): those of drain_host_ports. C(asked): what restore_service asks, as its modules take it. C(timeout): drain_host_timeout.
+        None stands for what the caller does not know. C(ports), C(timeout): C(graceful_azure_ports) and C(graceful_azure_drain_timeout). C(asked): what
+        must answer before the host goes back, as the modules take it.
         """
         return ()
 

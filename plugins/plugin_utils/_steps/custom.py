@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
@@ -14,12 +14,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 
 class Custom(Balancer):
-    task_files = ("custom_out", "custom_in")
-    once = True  # the record on the host is of one name
+    """What C(graceful_azure_duties) says of it is in C(_drain_steps/tasks.py)."""
 
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        if not all(entry.get(name) for name in self.task_files):
-            yield "load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom"
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        return {"out": str(options.get("out") or ""), "back": str(options.get("back") or "")}
 
     def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
         # Not out if that is done already, and not back in while other events hold the host.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import HOSTS, QUIET, Balancer, Claim, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
@@ -97,23 +97,28 @@ def name_decides(place: str, at: str, host: str) -> str:
 
 class Haproxy(Balancer):
     one_for_each_machine = {"haproxy_socket": "socket"}
+    options = {
+        "hosts": HOSTS,
+        "server": {"type": "str"},
+        "socket": {"type": "path", "default": SOCKET},
+        "backends": {"type": "list", "elements": "str"},
+        "state": {"type": "str", "choices": ["drain", "maint"]},
+        "quiet": QUIET,
+        "hard_stop_after": {"type": "float"},
+        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
+    }
 
-    def settings(self, entry: Options, host: str) -> BalancerSettings:
+    def settings(self, options: Options, host: str) -> BalancerSettings:
         return {
-            "socket": str(entry.get("haproxy_socket") or SOCKET),
-            "hard_stop_after": entry.get("haproxy_hard_stop_after"),
-            "state": entry.get("haproxy_state") or None,
-            "absent": entry.get("haproxy_absent") or "unknown",
-            "backends": [str(backend) for backend in entry.get("haproxy_backends") or ()],
+            "socket": str(options.get("socket") or SOCKET),
+            "hard_stop_after": options.get("hard_stop_after"),
+            "state": options.get("state") or None,
+            "absent": options.get("absent") or "unknown",
+            "backends": [str(backend) for backend in options.get("backends") or ()],
         }
 
-    def paths(self, entry: Options) -> Iterable[str]:
-        # The module refuses a word with @ by name: it is an address of HAProxy's own notation.
-        return () if "@" in str(entry.get("haproxy_socket")) else ("haproxy_socket",)
-
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        if not entry.get("hosts"):
-            yield "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"
+    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
+        return without_hosts(options)
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:

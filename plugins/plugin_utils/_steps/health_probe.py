@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, QUIET, Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
     RoleResult,
@@ -31,13 +31,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
 NEEDS = {
-    "file": ("health_probe_file",),
-    "service": ("health_probe_service",),
-    "command": ("health_probe_command_out", "health_probe_command_in"),
-    "responder": ("health_probe_responder_port", "health_probe_responder_url"),
-    "iis_site": ("health_probe_iis_site",),
+    "file": ("file",),
+    "service": ("service",),
+    "command": ("command_out", "command_back"),
+    "responder": ("responder_port", "responder_url"),
+    "iis_site": ("iis_site",),
 }
-"""What each action needs, by the options without their prefix."""
+"""What each action needs."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 UNIT = re.compile(r"[A-Za-z0-9:_.\\@$-]+\Z")
 RECENT = 5.0
@@ -81,84 +81,95 @@ def may_send(look: Result) -> bool:
 
 
 class HealthProbe(Balancer):
-    once = True  # all that is held of a host's health answers goes back together
+    once = "all that is held of a host's health answers goes back together"
+    options = {
+        "action": {"type": "str", "choices": [*NEEDS], "required": True},
+        "file": {"type": "path"},
+        "file_means": {"type": "str", "choices": ["out", "in"], "default": "out"},
+        "service": {"type": "str"},
+        "command_out": {"type": "str"},
+        "command_back": {"type": "str"},
+        "responder_port": {"type": "int"},
+        "responder_url": {"type": "str"},
+        "responder_untouched_port": {"type": "int"},
+        "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "responder_python": {"type": "path", "default": "/usr/bin/python3"},
+        "iis_site": {"type": "str"},
+        "interval": {"type": "float", "default": INTERVAL},
+        "threshold": {"type": "int", "default": THRESHOLD},
+        "margin": {"type": "float", "default": MARGIN},
+        "url": {"type": "str"},
+        "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE], "or_text": True},
+        "quiet": QUIET,
+    }
 
-    def paths(self, entry: Options) -> Iterable[str]:
-        return ("health_probe_file",)
-
-    def settings(self, entry: Options, host: str) -> BalancerSettings:
-        action = entry.get("health_probe_action") or None
-        port = entry.get("health_probe_responder_port") or None
-        interval, threshold = _number(entry, "interval", INTERVAL), _number(entry, "threshold", THRESHOLD)
-        of_file = {"file": str(entry.get("health_probe_file") or ""), "file_means": entry.get("health_probe_file_means") or "out"}
-        of_command = {"command_out": str(entry.get("health_probe_command_out") or ""), "command_in": str(entry.get("health_probe_command_in") or "")}
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        action = options.get("action") or None
+        port = options.get("responder_port") or None
+        interval, threshold = _number(options, "interval", INTERVAL), _number(options, "threshold", THRESHOLD)
+        of_file = {"file": str(options.get("file") or ""), "file_means": options.get("file_means") or "out"}
+        of_command = {"command_out": str(options.get("command_out") or ""), "command_in": str(options.get("command_back") or "")}
         given = {
             "file": of_file,
-            "service": {"service": str(entry.get("health_probe_service") or "")},
+            "service": {"service": str(options.get("service") or "")},
             "command": of_command,
             "responder": {"responder_port": port},
-            "iis_site": {"iis_site": str(entry.get("health_probe_iis_site") or "")},
+            "iis_site": {"iis_site": str(options.get("iis_site") or "")},
         }.get(action or "", {})
-        url = entry.get("health_probe_url") or (f"http://localhost:{port}/" if action == "responder" else None)
+        url = options.get("url") or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
             "host": host,
             "action": action,
             "given": given,
             "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
             "url": url and str(url),
-            "peer": _peers(entry),
-            "untouched_port": entry.get("health_probe_responder_untouched_port") or None,
-            "notice": round(interval * threshold + _number(entry, "margin", MARGIN), 3),
+            "peer": _peers(options),
+            "untouched_port": options.get("responder_untouched_port") or None,
+            "notice": round(interval * threshold + _number(options, "margin", MARGIN), 3),
             "ports": [],
         }
 
     def with_ports(self, settings: BalancerSettings, ports: Iterable[int]) -> BalancerSettings:
         return dict(settings, ports=list(ports))
 
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        action = entry.get("health_probe_action")
-        if not action:
-            yield f"load_balancer_health_probe_action: not set; provider health_probe needs one of {', '.join(NEEDS)}"
-        yield from (
-            f"load_balancer_{name}: not set; load_balancer_health_probe_action: {action} needs it"
-            for name in NEEDS.get(action or "", ())
-            if not entry.get(name)
-        )
-        yield from _wrong_figures(entry)
-        unit = str(entry.get("health_probe_service") or "")
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
+        action = options.get("action")
+        yield from ((name, f"not set; action: {action} needs it") for name in NEEDS.get(action or "", ()) if not options.get(name))
+        yield from _wrong_figures(options)
+        unit = options.get("service") or ""
         if unit and not UNIT.match(unit):
-            yield f"load_balancer_health_probe_service: {unit!r} is not the name of a systemd unit"
+            yield "service", f"{unit!r} is not the name of a systemd unit"
         for name in NEEDS["command"]:
-            yield from _wrong_command(name, entry.get(name))
-        port, untouched = entry.get("health_probe_responder_port"), entry.get("health_probe_responder_untouched_port")
-        for name, number in (("port", port), ("untouched_port", untouched)):
-            if number is not None and number != "" and not (isinstance(number, int) and 1 <= number <= 65535):
-                yield f"load_balancer_health_probe_responder_{name}: {number!r} is not a TCP port from 1 to 65535"
+            yield from _wrong_command(name, options.get(name))
+        port, untouched = options.get("responder_port"), options.get("responder_untouched_port")
+        for name, number in (("responder_port", port), ("responder_untouched_port", untouched)):
+            if number is not None and not 1 <= number <= 65535:
+                yield name, f"{number!r} is not a TCP port from 1 to 65535"
         if untouched and untouched == port:
             yield (
-                f"load_balancer_health_probe_responder_untouched_port: {untouched} is load_balancer_health_probe_responder_port, too; give another port,"
-                " because the answer on that one fails while the host is held"
+                "responder_untouched_port",
+                f"{untouched} is responder_port, too; give another port, because the answer on that one fails while the host is held",
             )
-        for name in ("health_probe_url", "health_probe_responder_url"):
-            if entry.get(name) and not is_url(entry[name]):
-                yield f"load_balancer_{name}: {entry[name]!r} is not like http://localhost:8080/health"
-        if any(number and _is_at(entry.get("health_probe_responder_url"), number) for number in (port, untouched)):
-            yield "load_balancer_health_probe_responder_url: the responder itself answers there; give the address of the application's own health"
-        if untouched and _is_at(entry.get("health_probe_url"), untouched):
+        for name in ("url", "responder_url"):
+            if options.get(name) and not is_url(options[name]):
+                yield name, f"{options[name]!r} is not like http://localhost:8080/health"
+        if any(number and _is_at(options.get("responder_url"), number) for number in (port, untouched)):
+            yield "responder_url", "the responder itself answers there; give the address of the application's own health"
+        if untouched and _is_at(options.get("url"), untouched):
             yield (
-                f"load_balancer_health_probe_url: {entry['health_probe_url']!r} is the untouched answer, which passes while the host is held; give the"
-                " address that the balancer probes"
+                "url",
+                f"{options['url']!r} is the untouched answer, which passes while the host is held; give the address that the balancer probes",
             )
-        if action == "file" and entry.get("health_probe_file_means") == "in" and not entry.get("health_probe_url"):
+        if action == "file" and options.get("file_means") == "in" and not options.get("url"):
             yield (
-                "load_balancer_health_probe_url: not set; with load_balancer_health_probe_file_means: in, a wrong path would look like an operator's"
-                " maintenance, so the answer itself must be asked"
+                "url",
+                "not set; with file_means: in, a wrong path would look like an operator's maintenance, so the answer itself must be asked",
             )
-        for address in _peers(entry):
+        for address in _peers(options):
             try:
                 ipaddress.ip_address(address)
             except ValueError:
-                yield f"load_balancer_health_probe_peer: {address!r} is not an IP address"
+                yield "peer", f"{address!r} is not an IP address"
 
     def beside(
         self,
@@ -166,38 +177,42 @@ class HealthProbe(Balancer):
         ports: Sequence[int] | None = None,
         asked: Options | None = None,
         timeout: float | None = None,
-    ) -> Iterator[str]:
+    ) -> Iterator[tuple[str, str]]:
         if ports is not None and not ports:
             yield (
-                "drain_host_ports: not set; provider health_probe needs the ports on which the application serves: the balancer does not tell what it"
-                " still sends, so connections are counted on the host"
+                "ports",
+                "not set; health_probe needs the ports on which the application serves: the balancer does not tell what it still sends, so connections"
+                " are counted on the host",
             )
         if ports and settings["action"] == "responder" and settings["given"]["responder_port"] in ports:
-            yield "drain_host_ports: the responder's own port is among them; probes come there for ever"
+            yield "ports", "the responder's own port is among them; probes come there for ever"
         if ports and settings["untouched_port"] in ports:
             yield (
-                f"drain_host_ports: {settings['untouched_port']} is load_balancer_health_probe_responder_untouched_port; whoever asks for health there would"
-                " keep the host busy for ever. Give only the ports on which the application serves"
+                "ports",
+                f"{settings['untouched_port']} is responder_untouched_port; whoever asks for health there would keep the host busy for ever. Give only the"
+                " ports on which the application serves",
             )
         if timeout is not None and timeout <= settings["notice"]:
             yield (
-                f"drain_host_timeout: {timeout:g} s, but the balancer notices only after {settings['notice']:g} s (load_balancer_health_probe_interval x"
-                " load_balancer_health_probe_threshold + load_balancer_health_probe_margin), so the host would never count as drained in time; set"
-                " drain_host_timeout to more than that, and to as much more as connections may last"
+                "drain_timeout",
+                f"{timeout:g} s, but the balancer notices only after {settings['notice']:g} s (interval x threshold + margin of health_probe), so the host"
+                " would never count as drained in time; set it to more than that, and to as much more as connections may last",
             )
         asked = asked or {}
         url = asked.get("url")
         if url and _is_made_to_fail(url, settings):
             yield (
-                f"restore_service_url: {url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would"
-                " never come back. Give another address that tells whether the application works"
+                "health_url",
+                f"{url!r} is the health answer that is made to fail; it cannot pass while the host is held, so the host would never come back. Give another"
+                " address that tells whether the application works",
             )
 
         port = asked.get("port")
         if port and settings["action"] in ("service", "iis_site") and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
-                f"restore_service_port: {port} is the port of {settings['on']} (load_balancer_health_probe_url), which is stopped while the host is held, so"
-                " the host would never come back. Give another port that tells whether the application works"
+                "health_port",
+                f"{port} is the port of {settings['on']} (url of health_probe), which is stopped while the host is held, so the host would never come back."
+                " Give another port that tells whether the application works",
             )
 
     def claims(self, settings: BalancerSettings) -> tuple[()]:
@@ -259,14 +274,14 @@ def _state(answers: Sequence[Json], out: bool) -> str:
     return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
 
 
-def _peers(entry: Options) -> list[str]:
+def _peers(options: Options) -> list[str]:
     """The addresses of those who only check the host."""
-    peers = entry.get("health_probe_peer") or [AZURE_PROBE]
+    peers = options.get("peer") or [AZURE_PROBE]
     return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
 
 
-def _number(entry: Options, name: str, default: float) -> float:
-    value = entry.get(f"health_probe_{name}")
+def _number(options: Options, name: str, default: float) -> float:
+    value = options.get(name)
     try:
         number = float(default if value is None or value == "" or isinstance(value, bool) else value)
     except (TypeError, ValueError):
@@ -274,24 +289,20 @@ def _number(entry: Options, name: str, default: float) -> float:
     return number if math.isfinite(number) and number >= 0 else default
 
 
-def _wrong_figures(entry: Options) -> Iterator[str]:
-    """Sentences about figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
-    for name, least, words in (("interval", None, "a number of seconds greater than 0"), ("threshold", 1, "a whole number from 1 up")):
-        value: Any = entry.get(f"health_probe_{name}")
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            continue
-        if not isinstance(value, bool) and (number == 0 or least is not None and number < least):
-            yield f"load_balancer_health_probe_{name}: {value!r} is not {words}; give the figure of the balancer's probe"
+def _wrong_figures(options: Options) -> Iterator[tuple[str, str]]:
+    """Figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
+    if options.get("interval") == 0:
+        yield "interval", f"{options['interval']:g} is not a number of seconds greater than 0; give the figure of the balancer's probe"
+    if options.get("threshold", 1) < 1:
+        yield "threshold", f"{options['threshold']} is not a whole number from 1 up; give the figure of the balancer's probe"
 
 
-def _wrong_command(name: str, command: Any) -> Iterator[str]:
+def _wrong_command(name: str, command: Any) -> Iterator[tuple[str, str]]:
     try:
         if command and not shlex.split(str(command)):
-            yield f"load_balancer_{name}: {command!r} has no words"
+            yield name, f"{command!r} has no words"
     except ValueError as error:
-        yield f"load_balancer_{name}: {command!r} cannot be split into words: {error}"
+        yield name, f"{command!r} cannot be split into words: {error}"
 
 
 def _address(url: Any) -> tuple[str, Any, str, str]:

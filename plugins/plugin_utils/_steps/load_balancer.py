@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import options_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import AzureLoadBalancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom import Custom
@@ -21,15 +22,18 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 Each = TypeVar("Each")
 
+CUSTOM, NONE = "custom", "none"
+"""What a duty of the type C(tasks) is that brings traffic, and what there is in the settings if nothing brings any."""
+
 BALANCERS: dict[str, Balancer] = {
     "haproxy": Haproxy(),
     "nginx": Nginx(),
     "health_probe": HealthProbe(),
     "azure_load_balancer": AzureLoadBalancer(),
-    "custom": Custom(),
-    "none": Balancer(),
+    CUSTOM: Custom(),
+    NONE: Balancer(),
 }
-"""By the values of C(load_balancer_provider)."""
+"""By the key C(provider) of the settings."""
 
 
 def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (), check_mode: bool = False, **more: Any) -> RoleResult:
@@ -86,13 +90,18 @@ def settings_of(entry: Options, host: str, address: str | None = None) -> Balanc
 
     C(address): its C(ansible_host), if it has one.
     """
-    provider = entry.get("provider") or "none"
-    entry = BALANCERS[provider].completed(entry, host, address)
+    provider = entry.get("provider") or NONE
+    return settings_by(provider, options_of(provider, entry), host, address)
+
+
+def settings_by(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:
+    """The settings of one balancer. C(options): those of its entry in C(graceful_azure_duties). The rest as for C(settings_of)."""
+    options = BALANCERS[provider].completed(options, host, address)
     return {
         "provider": provider,
-        "hosts": [str(machine) for machine in entry.get("hosts") or ()],
-        "server": str(entry.get("server") or host),
-        **BALANCERS[provider].settings(entry, host),
+        "hosts": [str(machine) for machine in options.get("hosts") or ()],
+        "server": str(options.get("server") or host),
+        **BALANCERS[provider].settings(options, host),
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import HOSTS, QUIET, Balancer, Claim, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
@@ -129,21 +129,22 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
 class Nginx(Balancer):
     one_for_each_machine = {"nginx_configuration": "configuration"}
 
-    def settings(self, entry: Options, host: str) -> BalancerSettings:
+    options = {
+        "hosts": HOSTS,
+        "server": {"type": "str"},
+        "files": {"type": "list", "elements": "path"},
+        "configuration": {"type": "path"},
+        "quiet": QUIET,
+    }
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
         return {
-            "files": [str(path) for path in entry.get("nginx_files") or ()],
-            "configuration": str(entry.get("nginx_configuration") or "") or None,
+            "files": [str(path) for path in options.get("files") or ()],
+            "configuration": str(options.get("configuration") or "") or None,
         }
 
-    def paths(self, entry: Options) -> Iterable[str]:
-        return ("nginx_configuration",)
-
-    def mistakes(self, entry: Options) -> Iterator[str]:
-        if not entry.get("hosts"):
-            yield "load_balancer_hosts: empty; provider nginx needs the inventory names of the machines on which the balancer runs"
-        for path in entry.get("nginx_files") or ():
-            if not isinstance(path, str) or not path.startswith("/"):
-                yield f"load_balancer_nginx_files: {path!r} is not an absolute path; write one that begins with /"
+    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
+        return without_hosts(options)
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:

@@ -48,15 +48,22 @@ def test_whether_others_behind_balancers_are_no_targets():
     everybody = Hostvars(web1={}, lb1={"load_balancer_hosts": []}, db1={}, web2={"load_balancer_hosts": ["lb1"]})
     assert is_partial(settings, everybody)
     assert is_partial(settings, Hostvars(web1={}, web2={"load_balancer_list": [{"provider": "none"}]}))
+    assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]}))
+    assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": "{{ theirs }}"}))
+    assert not is_partial(settings, Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={"graceful_azure_duties": ["postgresql"]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
+
+
+HAPROXY = {"provider": "haproxy", "hosts": ["lb1"]}
 
 
 @pytest.mark.parametrize(
     "role, variables, machines",
     [
-        ("load_balancer", {"load_balancer_hosts": ["lb1", "lb2"]}, ["lb1", "lb2"]),
-        ("restore_service", {"load_balancer_list": [{"hosts": ["lb1"]}, {"provider": "none"}, {"hosts": ["lb2"]}]}, ["lb1", "lb2"]),
-        ("drain_host", {"drain_host_state": "drained", "load_balancer_hosts": ["lb1"]}, ["lb1"]),
+        ("load_balancer", {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1", "lb2"]}, ["lb1", "lb2"]),
+        ("load_balancer", {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}, "app", {"type": "nginx", "hosts": ["lb2"]}]}, ["lb1", "lb2"]),
+        ("restore_service", {"load_balancer_list": [HAPROXY, {"provider": "none"}, {**HAPROXY, "hosts": ["lb2"]}]}, ["lb1", "lb2"]),
+        ("drain_host", {"drain_host_state": "drained", "load_balancer_list": [HAPROXY]}, ["lb1"]),
         ("drain_host", {"drain_host_state": "running", "load_balancer_list": "is not read"}, []),
         ("approve_event", {"load_balancer_hosts": ["lb1"]}, []),
         ("load_balancer", {}, []),

@@ -122,6 +122,18 @@ class TestTarget:
         places, mistakes = read_places("web1", variables)
         assert mistakes == [] and places == [place_at(name, SOCKET, "one") for name in ("lb 1", "lb2")]
 
+    def test_of_its_duties(self):
+        edge = {"type": "haproxy", "hosts": ["edge"], "server": "shop", "socket": "/s"}
+        duties = ["app", edge, {"type": "tasks", "out": "x"}, 7, {"type": "haproxy", "hosts": ["lb1"]}, {"type": ["haproxy"]}]
+        places, mistakes = read_places("web1", {"graceful_azure_duties": duties})
+        found = [(place["machine"], place["server"], place["options"]["socket"]) for place in places]
+        assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
+        assert read_places("web1", {"graceful_azure_duties": [dict(edge, hosts="lb1")]}) == (
+            [],
+            ["web1: graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"],
+        )
+        assert read_places("web1", {"graceful_azure_duties": []}) == ([], [])
+
     def test_an_empty_text_is_not_set(self):
         names = ("load_balancer_server", "load_balancer_haproxy_socket", "load_balancer_haproxy_absent")
         places, mistakes = read_places("web1", dict(dict.fromkeys(names, ""), load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
@@ -408,7 +420,7 @@ class TestAMadeUpProvider:
         return dict(service("x"), kind="gate", subject={"gate": name}, path=f"/state/gate-{name}.json")
 
     def test_its_holds_are_shown_and_released(self):
-        places, mistakes = read_places("web1", {"load_balancer_provider": "gates"})
+        places, mistakes = read_places("web1", {"graceful_azure_duties": [{"type": "gates"}]})
         wanted = {"provider": "gates", "server": "web1", "machine": "lb1", "key": "the porter", "module": "gates_info"}
         wanted["options"] = {"gates": ["web1"], "timeout": 0.0}
         assert (places, mistakes) == ([wanted], [])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, groups_in, groups_out, mistakes_in, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, groups_in, groups_out, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
 
@@ -20,6 +21,19 @@ SHOP = {"name": "shop", "type": "service"}
 
 def names(groups):
     return [group["names"] for group in groups]
+
+
+@pytest.fixture(name="mistakes_in")
+def make_mistakes_in(tmp_path):
+    """What is told of drain_host_steps and drain_host_services, beside the task files out.yml and in.yml."""
+    for name in ("out.yml", "in.yml"):
+        (tmp_path / name).write_text("")
+
+    def mistakes_in(steps, services):
+        given = {"load_balancer_provider": "none", "drain_host_steps": steps, "drain_host_services": services}
+        return [mistake.removeprefix("web1: ") for mistake in read_settings({"web1": given}, {"web1"}, str(tmp_path))[1]]
+
+    return mistakes_in
 
 
 class TestOneList:
@@ -80,38 +94,38 @@ class TestMistakes:
         ("entry", "said"),
         [
             (7, "drain_host_steps[0]: 7 is neither a dictionary nor the name of a service"),
-            ({"name": "a", "type": "servise"}, "drain_host_steps[0].type: 'servise' is no type of step; did you mean service?; there is service, tasks"),
-            ({"name": "a"}, "drain_host_steps[0].type: not set; there is service, tasks"),
+            ({"name": "a", "type": "servise"}, "drain_host_steps[0].type: 'servise' is no type of duty; did you mean service?; there are haproxy, nginx"),
+            ({"name": "a"}, "drain_host_steps[0].type: not set; there are haproxy, nginx"),
             ({"type": "service"}, "drain_host_steps[0].name: not set"),
             ({"name": "a b", "type": "service"}, "drain_host_steps[0].name: 'a b' is not a plain word"),
             ("", "drain_host_steps[0].name: not set"),
             ({**QUEUE, "name": "../queue"}, "drain_host_steps[0].name: '../queue' is not a plain word"),
-            ("db.service", "drain_host_steps[0].name: 'db.service' stands in drain_host_services already"),
-            ({**SHOP, "out": "x"}, "drain_host_steps[0]: there is no option out; there are name, type"),
-            ({**QUEUE, "inn": "x"}, "drain_host_steps[0]: there is no option inn; did you mean in?; there are name, type, out, in"),
-            ({"name": "a", "type": "tasks"}, "drain_host_steps[0]: neither out nor in is set"),
-            ({**QUEUE, "in": "none.yml"}, "drain_host_steps[0].in: there is no none.yml"),
+            ("db.service", "drain_host_services: 'db' stands in drain_host_steps[0] already"),
+            ({**SHOP, "out": "x"}, "drain_host_steps[0]: there is no option out; for the type service there are type, name"),
+            ({**QUEUE, "outt": "x"}, "drain_host_steps[0]: there is no option outt; did you mean out?; for the type tasks there are type, name, out, back"),
+            ({"name": "a", "type": "tasks"}, "drain_host_steps[0]: neither out nor back is set"),
+            ({**QUEUE, "in": "none.yml"}, "drain_host_steps[0].in: there is no task file "),
         ],
     )
-    def test_each(self, entry, said):
-        (mistake,) = mistakes_in([entry], ["db"], lambda path: f"there is no {path}" if path == "none.yml" else None)
+    def test_each(self, mistakes_in, entry, said):
+        (mistake,) = mistakes_in([entry], ["db"])
         assert mistake.startswith(said)
 
-    @pytest.mark.parametrize("name", [False, True, 1.5, ["a"], "-x", "drain_host_after"])
-    def test_what_is_no_name_is_told_and_never_dropped(self, name):
-        (mistake,) = mistakes_in([{**QUEUE, "name": name}], [], lambda path: None)
+    @pytest.mark.parametrize("name", [False, True, 1.5, ["a"], "-x"])
+    def test_what_is_no_name_is_told_and_never_dropped(self, mistakes_in, name):
+        (mistake,) = mistakes_in([{**QUEUE, "name": name}], [])
         assert mistake.startswith(f"drain_host_steps[0].name: {name!r} ")
         assert len(steps_of(steps=[{**QUEUE, "name": name}])) == 1
 
-    def test_a_template_is_no_unit(self):
-        (mistake,) = mistakes_in(["worker@"], [], lambda path: None)
+    def test_a_template_is_no_unit(self, mistakes_in):
+        (mistake,) = mistakes_in(["worker@"], [])
         assert mistake == "drain_host_steps[0].name: 'worker@' is a template; name an instance of it"
 
-    def test_a_name_stands_for_one_step(self):
-        assert list(mistakes_in([SHOP, {**QUEUE, "name": "shop"}], [], lambda path: None)) == [
-            "drain_host_steps[1].name: 'shop' stands in drain_host_steps[0] already"
+    def test_a_name_stands_for_one_step(self, mistakes_in):
+        assert mistakes_in([SHOP, {**QUEUE, "name": "shop"}], []) == [
+            "drain_host_steps[1].name: 'shop' stands in drain_host_steps[0] already; give each entry a name of its own"
         ]
-        assert list(mistakes_in([QUEUE, SHOP, "postgresql@15-main.service"], ["nginx"], lambda path: None)) == []
+        assert mistakes_in([QUEUE, SHOP, "postgresql@15-main.service"], ["nginx"]) == []
 
 
 class Bell(Kind):

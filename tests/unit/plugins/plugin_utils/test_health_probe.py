@@ -67,11 +67,11 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"load_balancer_health_probe_action": None}, "load_balancer_health_probe_action: not set; provider health_probe needs one of"),
-        ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; load_balancer_health_probe_action: file needs it"),
+        ({"load_balancer_health_probe_action": None}, "load_balancer_health_probe_action: not set; write one of file, service"),
+        ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; action: file needs it"),
         ({"load_balancer_health_probe_file": "maintenance"}, "load_balancer_health_probe_file: 'maintenance' is not an absolute path"),
         ({"load_balancer_health_probe_action": "command"}, "load_balancer_health_probe_command_out: not set"),
-        ({"load_balancer_health_probe_action": "iis_site"}, "load_balancer_health_probe_iis_site: not set; load_balancer_health_probe_action: iis_site"),
+        ({"load_balancer_health_probe_action": "iis_site"}, "load_balancer_health_probe_iis_site: not set; action: iis_site"),
         ({"load_balancer_health_probe_interval": 0}, "load_balancer_health_probe_interval: 0 is not a number of seconds greater than 0"),
         ({"load_balancer_health_probe_interval": "often"}, "load_balancer_health_probe_interval: 'often' is not a number of seconds"),
         ({"load_balancer_health_probe_threshold": 0}, "load_balancer_health_probe_threshold: 0 is not a whole number from 1 up"),
@@ -82,7 +82,7 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
         ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
         ({"load_balancer_health_probe_interval": 59}, "drain_host_timeout: 120 s, but the balancer notices only after 120 s"),
         ({"drain_host_timeout": 12}, "drain_host_timeout: 12 s, but the balancer notices only after 12 s"),
-        ({"drain_host_ports": None}, "drain_host_ports: not set; provider health_probe needs the ports"),
+        ({"drain_host_ports": None}, "drain_host_ports: not set; health_probe needs the ports"),
         (
             {"load_balancer_health_probe_url": "http://127.0.0.1:8080/ready"},
             "restore_service_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
@@ -121,11 +121,11 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
         ),
         (
             {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8079},
-            "load_balancer_health_probe_responder_untouched_port: 8079 is load_balancer_health_probe_responder_port, too",
+            "load_balancer_health_probe_responder_untouched_port: 8079 is responder_port, too",
         ),
         (
             {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8080},
-            "drain_host_ports: 8080 is load_balancer_health_probe_responder_untouched_port",
+            "drain_host_ports: 8080 is responder_untouched_port",
         ),
         (
             {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_url": "http://localhost:8078/"},
@@ -144,7 +144,7 @@ def test_what_is_wrong_is_said_before_anything_is_changed(changed, said):
 @pytest.mark.parametrize("interval", [0, "0", -1, True, "often", "nan", "inf"])
 def test_a_wrong_interval_is_told_once(interval):
     (told,) = mistakes(load_balancer_health_probe_interval=interval)
-    assert told.startswith("web1: load_balancer_health_probe_interval: ") and repr(interval) in told
+    assert told.startswith("web1: load_balancer_health_probe_interval: ") and str(interval) in told
 
 
 RESPONDER = {
@@ -191,7 +191,7 @@ def test_an_answer_that_may_pass_while_the_host_is_held_is_not_refused(changed):
 def test_in_a_list_the_entry_is_named():
     entry = {"provider": "health_probe", "health_probe_action": "service"}
     told = read_settings({"web1": {"load_balancer_list": [entry], "drain_host_ports": [80]}}, {"web1"})[1]
-    assert told == ["web1: load_balancer_list[0].health_probe_service: not set; load_balancer_list[0].health_probe_action: service needs it"]
+    assert told == ["web1: load_balancer_list[0].health_probe_service: not set; action: service needs it"]
 
 
 def answer(**more):

@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
 
 NGINX, WORDS = PROVIDERS["nginx"], BALANCERS["nginx"]
@@ -185,10 +186,10 @@ def test_what_is_left_for_the_role():
 
 
 def test_mistakes_in_the_options():
-    said = list(WORDS.mistakes({"hosts": [], "nginx_files": ["up.conf"]}))
-    assert said == [
-        "load_balancer_hosts: empty; provider nginx needs the inventory names of the machines on which the balancer runs",
-        "load_balancer_nginx_files: 'up.conf' is not an absolute path; write one that begins with /",
+    given = {"type": "nginx", "hosts": [], "files": ["up.conf"]}
+    assert read_settings({"web1": {"graceful_azure_duties": [given]}}, {"web1"})[1] == [
+        "web1: graceful_azure_duties[0].files: 'up.conf' is not an absolute path; write one that begins with /",
+        "web1: graceful_azure_duties[0].hosts: empty; give the inventory names of the machines on which the balancer runs",
     ]
 
 

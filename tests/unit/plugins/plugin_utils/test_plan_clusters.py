@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, mistakes_in, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
 
@@ -76,14 +77,14 @@ class TestTheList:
         [
             ({**HA, "node": "a b"}, "drain_host_steps[0].node: 'a b' is no name of a node"),
             ({**HA, "cluster": " "}, "drain_host_steps[0].cluster: ' ' is no name; give all hosts of one cluster the same name"),
-            ({**HA, "cluster": True}, "drain_host_steps[0].cluster: True is no name"),
-            ({**HA, "nodes": "n1"}, "drain_host_steps[0]: there is no option nodes; did you mean node?; there are name, type, cluster, node"),
-            ({**HA, "type": "pacemeker"}, "drain_host_steps[0].type: 'pacemeker' is no type of step; did you mean pacemaker?"),
+            ({**HA, "cluster": ["prod"]}, "drain_host_steps[0].cluster: ['prod'] cannot be read as a text"),
+            ({**HA, "nodes": "n1"}, "drain_host_steps[0]: there is no option nodes; did you mean node?; for the type pacemaker there are type, name, cluster"),
+            ({**HA, "type": "pacemeker"}, "drain_host_steps[0].type: 'pacemeker' is no type of duty; did you mean pacemaker?"),
         ],
     )
     def test_mistakes(self, entry, said):
-        (mistake,) = mistakes_in([entry], [], lambda path: None)
-        assert mistake.startswith(said)
+        (mistake,) = read_settings({"web1": {"load_balancer_provider": "none", "drain_host_steps": [entry]}}, {"web1"})[1]
+        assert mistake.startswith(f"web1: {said}")
 
     def test_every_type_is_a_type_of_step(self):
         assert set(TYPES) <= set(KINDS)

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.loader import init_plugin_loader
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
+    DUTIES,
     LIST,
     NOTIFY,
     OF_HOSTS,
@@ -114,7 +115,7 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"restore_service_address": "[::1]"}, "restore_service_address: '[::1]' is neither a name nor an IP address"),
         ({"restore_service_address": "http://web"}, "restore_service_address: 'http://web' is neither"),
         ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
-        ({"restore_service_unanswered": "ask"}, "restore_service_unanswered must be one of: refuse, warn"),
+        ({"restore_service_unanswered": "ask"}, "restore_service_unanswered: 'ask' is none of refuse, warn"),
         ({"load_balancer_haproxy_socket": "run/admin.sock"}, "load_balancer_haproxy_socket: 'run/admin.sock' is not an absolute path"),
         ({"graceful_azure_imds_url": "127.0.0.1:8080"}, "graceful_azure_imds_url: '127.0.0.1:8080' is not the base URL of a metadata service"),
         ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
@@ -286,7 +287,7 @@ def test_approvals_go_through_a_vm_by_default(through):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approve_event_through: azure_resource_manager needs"),
+        ({"approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approvals through azure_resource_manager need"),
         ({"approve_event_azure_resource": "web"}, "approve_event_azure_resource: 'web' is not a resource id such as /subscriptions/S/"),
         ({"approve_event_azure_resource": SET + "/x"}, "is not a resource id such as"),
         ({"approve_event_azure_resource": SET + "?a=b"}, "is not a resource id such as"),
@@ -294,8 +295,8 @@ def test_approvals_go_through_a_vm_by_default(through):
         ({"approve_event_azure_resource": SET + "/virtualMachines/0"}, f"is an instance of a scale set; give the scale set, {SET}"),
         ({"approve_event_azure_login_url": "http://x"}, "approve_event_azure_login_url: 'http://x' does not begin with https://"),
         ({"approve_event_azure_ca_file": "ca.pem"}, "approve_event_azure_ca_file: 'ca.pem' is not an absolute path"),
-        ({"approve_event_azure_auth_source": "guess"}, "value of approve_event_azure_auth_source must be one of"),
-        ({"approve_event_through": "pigeon"}, "value of approve_event_through must be one of: metadata_service, azure_resource_manager, got: pigeon"),
+        ({"approve_event_azure_auth_source": "guess"}, "approve_event_azure_auth_source: 'guess' is none of auto, cli"),
+        ({"approve_event_through": "pigeon"}, "approve_event_through: 'pigeon' is none of metadata_service, azure_resource_manager"),
     ],
 )
 def test_approvals_from_outside_that_cannot_work(given, said):
@@ -341,19 +342,23 @@ def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
 @pytest.mark.parametrize(
     ("role", "given", "said"),
     [
-        ("drain_host", {"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs"),
+        ("drain_host", {"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names"),
         ("restore_service", {"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts: 'lb9' is not in the inventory"),
         ("drain_host", {"load_balancer_quiet": -1}, "load_balancer_quiet: -1 is not a number of seconds from 0 up"),
         ("restore_service", {"restore_service_wait": "maybe"}, "restore_service_wait: 'maybe' cannot be read as true or false"),
-        ("drain_host", {"drain_host_state": "gone"}, "value of drain_host_state must be one of: drained, running, got: gone"),
-        ("load_balancer", {"load_balancer_state": None}, "missing required arguments: load_balancer_state"),
+        ("drain_host", {"drain_host_state": "gone"}, "drain_host_state: 'gone' is none of drained, running"),
+        ("load_balancer", {"load_balancer_state": None}, "load_balancer_state: not set; write one of out, in"),
         ("load_balancer", {"load_balancer_event_details": "none"}, "load_balancer_event_details: 'none' cannot be read as a dictionary"),
         ("approve_event", {"approve_event_event_ids": "e1"}, "approve_event_event_ids: 'e1' is a text; it must be a list"),
         ("approve_event", {"approve_event_ready_resources": []}, "approve_event_ready_resources: an empty list; name at least one, or leave it out"),
         ("approve_event", {**OUTSIDE, "approve_event_witness": None}, "approve_event_witness: not set; a host that cannot be asked needs another target"),
         ("approve_event", {**OUTSIDE, "approve_event_witness": "web9"}, "approve_event_witness: 'web9' is not in the inventory"),
-        ("approve_event", {**OUTSIDE, "graceful_azure_resource_name": ""}, "graceful_azure_resource_name: not set; approve_event_through needs"),
-        ("approve_event", {**OUTSIDE, "approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approve_event_through: azure_resource"),
+        ("approve_event", {**OUTSIDE, "graceful_azure_resource_name": ""}, "graceful_azure_resource_name: not set; approvals from outside need"),
+        (
+            "approve_event",
+            {**OUTSIDE, "approve_event_azure_resource": None},
+            "approve_event_azure_resource: not set; approvals through azure_resource_manager need",
+        ),
         *((role, {f"{role}_event_ids": []}, f"{role}_event_ids: an empty list; name at least one, or leave it out") for role in ROLES),
         *((role, {"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path") for role in ROLES),
     ],
@@ -406,22 +411,22 @@ def test_a_list_of_balancers_has_the_shape_of_a_single_one():
     single = {"load_balancer_provider": "haproxy", **{f"load_balancer_{key}": value for key, value in outer.items()}}
     expected = read_settings({"web1": single}, {"web1", "lb1"})[0]["web1"]
     assert mistakes == [] and settings["web1"]["load_balancers"][:1] == expected["load_balancers"]
-    assert [balancer["provider"] for balancer in settings["web1"]["load_balancers"]] == ["haproxy", "none"]
-    assert [balancer["server"] for balancer in settings["web1"]["load_balancers"]] == ["outer", "web1"]
+    assert [balancer["provider"] for balancer in settings["web1"]["load_balancers"]] == ["haproxy"]
+    assert [balancer["server"] for balancer in settings["web1"]["load_balancers"]] == ["outer"]
 
 
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"provider": "haproxy", "hosts": []}, "load_balancer_list[1].hosts: empty; provider haproxy needs"),
+        ({"provider": "haproxy", "hosts": []}, "load_balancer_list[1].hosts: empty; give the inventory names"),
         ({"provider": "haproxy", "hosts": ["lb9"]}, "load_balancer_list[1].hosts: 'lb9' is not in the inventory"),
         ({"provider": "haproxy", "hosts": "lb1"}, "load_balancer_list[1].hosts: 'lb1' is a text; it must be a list"),
         (
             {"provider": "nothing"},
-            "value of load_balancer_list[1].provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: nothing",
+            "load_balancer_list[1].provider: 'nothing' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
         ),
-        ({"hosts": ["lb1"]}, "missing required arguments: load_balancer_list[1].provider"),
-        ({"provider": "custom"}, "load_balancer_list[1].custom_out and load_balancer_list[1].custom_in: both task files are needed"),
+        ({"hosts": ["lb1"]}, "load_balancer_list[1].provider: not set; write one of haproxy, nginx"),
+        ({"provider": "custom"}, "load_balancer_list[1]: neither out nor back is set"),
         ({"provider": "none", "quiet": "soon"}, "load_balancer_list[1].quiet: 'soon' is not a number of seconds from 0 up"),
         ({"provider": "none", "timeout": None}, "load_balancer_list[1].timeout: null is not a number; leave it out for the default"),
         ({"provider": "none", "haproxy_socket": "admin.sock"}, "load_balancer_list[1].haproxy_socket: 'admin.sock' is not an absolute path"),
@@ -447,7 +452,7 @@ def test_what_is_no_list_of_balancers(given):
         ({"hosts": ["load_balancer_server"]}, "load_balancer_list[0].hosts: 'load_balancer_server' is not in the inventory"),
         (
             {"haproxy_absent": "load_balancer_server"},
-            "value of load_balancer_list[0].haproxy_absent must be one of: unknown, no_traffic, got: load_balancer_server",
+            "load_balancer_list[0].haproxy_absent: 'load_balancer_server' is none of unknown, no_traffic",
         ),
         ({"quiet": "the host's load_balancer_quiet"}, 'load_balancer_list[0].quiet: "the host\'s load_balancer_quiet" is not a number of seconds from 0 up'),
         (
@@ -475,13 +480,16 @@ def test_the_users_own_task_files_stand_for_one_balancer_alone(tmp_path):
     task_file.write_text("[]")
     custom = {"provider": "custom", "custom_out": str(task_file), "custom_in": str(task_file)}
     assert listed(custom, {"provider": "none"})[1] == []
-    assert listed(custom, custom)[1] == ["web1: load_balancer_list: only one entry may have the provider custom"]
+    assert listed(custom, custom)[1] == [
+        "web1: load_balancer_list[1]: only one entry may be of the type tasks with traffic: true, because the record on the host has one name;"
+        " load_balancer_list[0] is one"
+    ]
 
 
 @pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service"])
 def test_a_role_that_is_used_alone_takes_a_list_of_balancers(role):
     variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
-    variables.update({"load_balancer_state": "in", "load_balancer_server": "web1", LIST: [{"provider": "haproxy", "hosts": ["lb1"]}, {"provider": "none"}]})
+    variables.update({"load_balancer_state": "in", LIST: [{"provider": "haproxy", "hosts": ["lb1"]}, {"provider": "none"}]})
     assert check_role(role, variables, {"web1", "lb1"}, "/") == []
     (mistake,) = check_role(role, {**variables, LIST: [{"provider": "haproxy", "hosts": ["lb9"]}]}, {"web1", "lb1"}, "/")
     assert mistake == "load_balancer_list[0].hosts: 'lb9' is not in the inventory"
@@ -509,28 +517,31 @@ def test_what_the_page_of_settings_names_is_what_is_read():
 class Gates(Balancer):
     """A made-up balancer with options of its own, and one porter for all."""
 
-    once = True
+    once = "it has one porter"
+    options = {"porter": {"type": "str", "required": True}, "hinges": {"type": "int", "default": 2}, "server": {"type": "str"}}
 
-    def settings(self, entry, host):
-        return {"porter": entry["haproxy_socket"], "of": host}
+    def settings(self, options, host):
+        return {"porter": options["porter"], "of": host}
 
-    def mistakes(self, entry):
-        if not entry["haproxy_backends"]:
-            yield "load_balancer_haproxy_backends: empty; a gate needs one"
+    def mistakes(self, options):
+        if options["hinges"] < 1:
+            yield "hinges", "0; a gate needs one"
 
     def claims(self, settings):
         yield "the park", settings["server"], None
 
 
 def test_a_made_up_balancer_reads_its_own_options(monkeypatch):
-    monkeypatch.setitem(BALANCERS, "none", Gates())
-    gates = {"load_balancer_provider": "none", "load_balancer_server": "north", "load_balancer_haproxy_socket": "/porter"}
-    settings, mistakes = read_settings({"web1": gates, "web2": {**gates, "load_balancer_haproxy_backends": ["b"]}}, {"web1", "web2"}, "/")
+    monkeypatch.setitem(BALANCERS, "gates", Gates())
+    gates = {"type": "gates", "server": "north", "porter": "Bill"}
+    settings, mistakes = read_settings({"web1": {DUTIES: [{**gates, "hinges": 0}]}, "web2": {DUTIES: [gates]}}, {"web1", "web2"}, "/")
     assert mistakes == [
-        "web1: load_balancer_haproxy_backends: empty; a gate needs one",
-        "web2: load_balancer_server: 'north' on the park is web1's server already",
+        "web1: graceful_azure_duties[0].hinges: 0; a gate needs one",
+        "web2: graceful_azure_duties[0].server: 'north' on the park is web1's server already",
     ]
-    wanted = {"provider": "none", "hosts": [], "server": "north", "porter": "/porter", "of": "web1", "quiet": 3.0}
-    assert settings["web1"]["load_balancers"] == [wanted]
-    _settings, mistakes = read_settings({"web1": {LIST: [{"provider": "none", "haproxy_backends": ["b"]}] * 2}}, {"web1"}, "/")
-    assert mistakes == [f"web1: {LIST}: only one entry may have the provider none"]
+    wanted = {"provider": "gates", "hosts": [], "server": "north", "porter": "Bill", "of": "web2", "quiet": 3.0}
+    assert settings["web2"]["load_balancers"] == [wanted]
+    _settings, mistakes = read_settings({"web1": {DUTIES: [gates, {**gates, "name": "back"}]}}, {"web1"}, "/")
+    assert mistakes == [
+        "web1: graceful_azure_duties[1]: only one entry may be of the type gates, because it has one porter; graceful_azure_duties[0] is one",
+    ]

@@ -1,0 +1,39 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What one type of duty says of its entries in C(graceful_azure_duties). Private to the collection; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, Specs
+
+
+class Duty:
+    """One type. This is the only place for its options, their types and their defaults."""
+
+    options: Specs = {}
+    """The options of an entry besides C(type) and C(name), as an argument spec has them. Those of the type C(path) are on another machine than the
+    controller, or see C(task_files)."""
+    task_files: tuple[str, ...] = ()
+    """Its options that name task files of the user's own, which are on the controller."""
+    once = ""
+    """Why only one duty of a host may be of this type; empty if there may be several."""
+    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+    """What C(name) may be."""
+    needs_name = ""
+    """Why the name cannot be left out; empty if it can."""
+
+    def brings_traffic(self, options: Options) -> bool:
+        """Whether requests come to the host through it."""
+        return False
+
+    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
+        """What is wrong with its options besides types and choices: pairs of an option and a sentence.
+
+        C(options): those that are set in their types, the defaults of the others, and C(name).
+        """
+        return ()

@@ -1,0 +1,158 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The list C(graceful_azure_duties): what is wrong with it, and what it says in the plan's form. Private to the collection; pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import idle_ones, step_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import Written
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, meant, read_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import CUSTOM, NONE, settings_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
+
+DUTIES = "graceful_azure_duties"
+EXAMPLE = "[{type: haproxy, hosts: [lb1]}, {type: service, name: app}]"
+QUIET = 3.0
+FileProblem = Callable[[str], str | None]
+"""Returns what is wrong with a task file, as a sentence, or None."""
+
+
+class Entry(NamedTuple):
+    """One duty of a host."""
+
+    type: str
+    name: str
+    duty: Duty
+    options: Options  # in their types, with the defaults of those that are not set, and C(name)
+    called: Called
+
+    @property
+    def traffic(self) -> bool:
+        return self.duty.brings_traffic(self.options)
+
+    @property
+    def provider(self) -> str:
+        """What the settings of a balancer call it."""
+        return CUSTOM if self.type == "tasks" else self.type
+
+
+def written(value: Any, mistakes: list[str]) -> list[Written]:
+    """The entries as the user wrote them."""
+    if isinstance(value, (list, tuple)):
+        return [(entry, _called(number)) for number, entry in enumerate(value)]
+    mistakes.append(f"{DUTIES}: {value!r} is not a list; write one such as {EXAMPLE}, or [] for a host that hands over nothing")
+    return []
+
+
+def _called(number: int) -> Called:
+    return lambda option: f"{DUTIES}[{number}]" + (f".{option}" if option else "")
+
+
+def read_entries(given: Iterable[Written], known_hosts: Collection[str], folder: str, file_problem: FileProblem, mistakes: list[str]) -> list[Entry]:
+    """The entries, without those of which nobody knows the type.
+
+    C(known_hosts): every inventory name. C(folder): what paths of task files are relative to.
+    """
+    entries: list[Entry] = []
+    for raw, called in given:
+        entry = _read_entry(raw, called, folder, mistakes)
+        if entry:
+            entries.append(entry)
+            mistakes.extend(_more_mistakes(entry, known_hosts, file_problem))
+    mistakes.extend(_mistakes_together(entries))
+    return entries
+
+
+def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> Entry | None:
+    if isinstance(raw, str):
+        raw = {"type": "service", "name": raw}
+    if not isinstance(raw, dict):
+        mistakes.append(f"{called('')}: {raw!r} is neither a dictionary nor the name of a service")
+        return None
+    known = types()
+    duty = known.get(raw["type"]) if isinstance(raw.get("type"), str) else None
+    if duty is None:
+        unknown = raw.get("type")
+        told = "not set" if unknown is None or unknown == "" else f"{unknown!r} is no type of duty{meant(unknown, known)}"
+        mistakes.append(f"{called('type')}: {told}; there are {', '.join(known)}")
+        return None
+    kind, options = raw["type"], ("type", "name", *duty.options)
+    mistakes.extend(
+        f"{called('')}: there is no option {key}{meant(key, options)}; for the type {kind} there are {', '.join(options)}" for key in raw if key not in options
+    )
+    name = raw.get("name")
+    if name is None or name == "":
+        if duty.needs_name and not any(raw.get(option) for option in duty.options):
+            mistakes.append(f"{called('name')}: not set; {duty.needs_name}")
+        name = kind
+    elif isinstance(name, bool) or not isinstance(name, (str, int)) or not duty.names.fullmatch(str(name)):
+        mistakes.append(f"{called('name')}: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores")
+    read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
+    read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=str(name))
+    mistakes.extend(_told(called, option, sentence) for option, sentence in duty.mistakes(read) if option not in wrong)
+    return Entry(kind, str(name), duty, read, called)
+
+
+def _told(called: Called, option: str, sentence: str) -> str:
+    return f"{called(option)}: {sentence}"
+
+
+def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: FileProblem) -> Iterator[str]:
+    """What is wrong with names and paths on the controller."""
+    for host in entry.options.get("hosts") or ():
+        if host not in known_hosts:
+            yield f"{entry.called('hosts')}: {host!r} is not in the inventory"
+    for option in entry.duty.task_files:
+        problem = file_problem(entry.options[option]) if entry.options[option] else None
+        if problem:
+            yield f"{entry.called(option)}: {problem}"
+
+
+def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
+    """What is wrong with the entries of a host beside each other."""
+    known: dict[str, Entry] = {}
+    single: dict[str, Entry] = {}
+    for entry in entries:
+        # A unit has the same name with and without its ending.
+        former = known.setdefault(entry.name.removesuffix(".service"), entry)
+        if former is not entry:
+            yield f"{entry.called('name')}: {entry.name!r} stands in {former.called('')} already; give each entry a name of its own"
+        why = "the record on the host has one name" if entry.traffic and entry.type == "tasks" else entry.duty.once
+        first = single.setdefault(entry.type, entry) if why else entry
+        if first is not entry:
+            with_traffic = " with traffic: true" if entry.type == "tasks" else ""
+            yield f"{entry.called('')}: only one entry may be of the type {entry.type}{with_traffic}, because {why}; {first.called('')} is one"
+    traffic = [number for number, entry in enumerate(entries) if entry.traffic]
+    for number, entry in enumerate(entries):
+        if traffic and traffic[0] < number < traffic[-1] and not entry.traffic:
+            later = next(entries[other] for other in traffic if other > number)
+            yield (
+                f"{entry.called('')}: it brings no traffic and stands between entries that do. It would wait until the host is idle, and the host is not while"
+                f" {later.called('')} brings traffic. Put it before all entries that bring traffic, or after them"
+            )
+
+
+def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> list[BalancerSettings]:
+    """The settings of the duties that bring traffic, as the plan reads them. C(address): the C(ansible_host) of the host, or None."""
+    found = [dict(settings_by(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET)) for entry in entries if entry.traffic]
+    return found or [dict(settings_by(NONE, {}, host, address), quiet=QUIET)]
+
+
+def steps_of(entries: Sequence[Entry], is_former: bool = False) -> list[DrainStep]:
+    """The other duties as drain steps, as the plan reads them. C(is_former): whether former variables say them, whose order says less."""
+    steps = [(number, entry, entry.duty) for number, entry in enumerate(entries) if isinstance(entry.duty, Kind) and not entry.traffic]
+    traffic = [number for number, entry in enumerate(entries) if entry.traffic]
+    if is_former or not traffic:
+        # Nobody says what the host must be idle for, but its type. A service may have connections that only the host itself can count.
+        idle = idle_ones((entry.name, duty) for _number, entry, duty in steps)
+        return [step_of(duty, entry.options, waits) for (_number, entry, duty), waits in zip(steps, idle)]
+    return [step_of(duty, entry.options, number > traffic[0], first=number < traffic[0]) for number, entry, duty in steps]
