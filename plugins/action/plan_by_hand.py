@@ -48,13 +48,11 @@ class ActionModule(ActionBase):
         """Where the records of this host are, and the folders of the machines."""
         name, hostvars = task_vars["inventory_hostname"], task_vars["hostvars"]
         variables, unresolved = resolve(self._templar, (*VARIABLES, FOLDER), task_vars)
-        places, wrong = read_places(name, variables)
+        places, wrong = read_places(name, variables, hostvars)
         folders = {name: variables.get(FOLDER)}
         mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
         for machine in (place["machine"] for place in places):
-            if machine not in hostvars:
-                mistakes.append(f"{name}: its balancer {machine!r} is not in the inventory")
-            elif machine not in folders:
+            if machine in hostvars and machine not in folders:
                 found, unresolved = resolve(self._templar, [FOLDER], _variables(hostvars, machine))
                 folders[machine] = found.get(FOLDER)
                 mistakes.extend(f"{machine}: {mistake}" for mistake in unresolved.values())

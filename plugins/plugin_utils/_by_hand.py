@@ -10,7 +10,7 @@ of a target (C(read_places)), and what follows from what was seen there (C(decid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -83,8 +83,9 @@ def _read_names(value: Any) -> list[str] | None:
     return [name for name in (str(entry).strip() for entry in entries) if name]
 
 
-def read_places(name: str, variables: Variables) -> tuple[list[Json], list[str]]:
+def read_places(name: str, variables: Variables, known_hosts: Container[str] | None = None) -> tuple[list[Json], list[str]]:
     """Where the records of a host are, and every mistake as a sentence. C(variables): those of C(VARIABLES) that are set.
+    C(known_hosts): every inventory name, if it matters.
 
     There is one place for each look at a balancer, as C(balancer_observation) needs it.
     """
@@ -102,6 +103,7 @@ def read_places(name: str, variables: Variables) -> tuple[list[Json], list[str]]
             continue
         hosts = entry.get("hosts") or []
         if isinstance(hosts, (list, tuple)):
+            mistakes.extend(f"{called('hosts')}: {host!r} is not in the inventory" for host in map(str, hosts) if known_hosts and host not in known_hosts)
             places.extend(_places_of(name, variables.get("ansible_host"), provider, entry))
         else:
             mistakes.append(f"{called('hosts')}: {hosts!r} is no list of names from the inventory")

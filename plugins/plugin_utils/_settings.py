@@ -161,36 +161,36 @@ def _set(variables: Variables) -> Variables:
 def _duties_of(variables: Variables, known_hosts: Collection[str], files: Files, mistakes: list[str], needed: bool = True) -> Duties:
     """C(needed): whether it is a mistake if nothing says what the host hands over."""
     folder, loader = files
-
-    def file_problem(path: str) -> str | None:
-        return task_file_problem(path, loader)
-
     beside = sorted(name for name in former.DUTIES if former.is_set(variables.get(name)))
+    is_former = is_missing = False
     if variables.get(DUTIES) is not None:
+        given = listed.written(variables[DUTIES], mistakes)
         if beside:
             mistakes.append(f"{DUTIES}: takes the place of {', '.join(beside)}; leave {'these' if len(beside) > 1 else 'this'} out")
-        return Duties(listed.read_entries(listed.written(variables[DUTIES], mistakes), known_hosts, folder, file_problem, mistakes))
-    if not beside:
+    elif beside:
+        is_former, is_missing = True, not any(former.is_set(variables.get(name)) for name in (former.LIST, former.PROVIDER))
+        given = _former_duties(variables, mistakes, needed or not is_missing)
+    else:
+        given, is_missing = [], True
         if needed:
             mistakes.append(f"{DUTIES}: not set; write what the host hands over, such as {listed.EXAMPLE}, or [] for nothing")
-        return Duties([], is_missing=True)
-    found: list[str] = []
-    balancers, unread = former.entries_of_balancers(variables, found)
-    is_missing = not any(former.is_set(variables.get(name)) for name in (former.LIST, former.PROVIDER))
-    mistakes.extend(mistake for mistake in found if needed or not is_missing)
+    entries = listed.read_entries(given, known_hosts, folder, lambda path: task_file_problem(path, loader), mistakes)
+    return Duties(entries, is_former, is_missing)
+
+
+def _former_duties(variables: Variables, mistakes: list[str], needs_balancer: bool) -> list[former.Written]:
+    """The entries that the former variables say. Those of them that nobody reads are checked all the same."""
+    of_balancers: list[str] = []
+    balancers, unread = former.entries_of_balancers(variables, of_balancers)
+    if needs_balancer:
+        mistakes.extend(of_balancers)
     for name in ("drain_host_steps", "drain_host_services"):
         read_options(variables, {name: _stated("drain_host")[name]}, str, mistakes)
     for provider, option, value, called in unread:
-        spec = types()["tasks" if provider == former.CUSTOM else provider].options[option] if provider else {"type": "float", "default": 120}
-        read_options(
-            {option: value},
-            {option: dict(spec, required=False)},
-            lambda _option, called=called: called,
-            mistakes,
-            () if provider != former.CUSTOM else (option,),
-        )
-    given = [*balancers, *former.entries_of_steps(variables)]
-    return Duties(listed.read_entries(given, known_hosts, folder, file_problem, mistakes), is_former=True, is_missing=is_missing)
+        is_file = provider == former.CUSTOM
+        spec = types()["tasks" if is_file else provider].options[option] if provider else {"type": "float", "default": 120}
+        read_options({called: value}, {called: dict(spec, required=False)}, str, mistakes, [called] if is_file else ())
+    return [*balancers, *former.entries_of_steps(variables)]
 
 
 def _given_of(variables: Variables, names: Collection[str], mistakes: list[str]) -> Given:
