@@ -81,7 +81,7 @@ OF_RUNS = (
     *("handle_events_metrics", "handle_events_unknown_targets"),
 )
 NOTIFY = "handle_events_notify"
-"""It is resolved for each notification, because its templates have more to read then."""
+"""It has secrets, so it is resolved where it is used, and what a run carries from pass to pass has nothing of it."""
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
 LIST = former.LIST

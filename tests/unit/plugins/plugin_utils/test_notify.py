@@ -14,16 +14,14 @@ import threading
 import time
 
 import pytest
-import yaml
+from ansible.errors import AnsibleError
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify import send
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import DAY, changes, names, notification, still
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.messages import message, mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices, send
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import DAY, MOST_CHARACTERS, changes, message, names, still
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import OLD_FORMS, lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
-from tests.support.chats import MOST_BYTES, TeamsWorkflow
-from tests.support.chats import mistakes_in as teams_refuses
 from tests.support.model import Model
 from tests.support.patience import patient
 from tests.support.receiver import Receiver
@@ -37,6 +35,7 @@ class Told(Model):
         self.story = story.begin(self.run, self.names)
         self.told = {} if told is None else told
         self.texts = []
+        self.titles = []
 
     def decide(self):
         self.number += 1
@@ -49,7 +48,7 @@ class Told(Model):
         for key, change in changes(self.story, passed, self.memory, self.told):
             self.told[key] = self.now
             self.texts.append(change["text"])
-            assert change["time"] == self.now
+            self.titles.append(change["title"])
 
 
 def whole_life(site):
@@ -70,6 +69,7 @@ def test_an_event_is_told_of_three_times():
     assert begun.startswith("Reboot E1: web1") and "out of service; it may start at 20" in begun
     assert approved == "Reboot E1: approved for web1, web2"
     assert over == "Reboot E1: completed; web1, web2 back in service"
+    assert site.titles[1:] == ["Approved: web1, web2", "Back in service: web1, web2"]
 
 
 def test_a_second_run_does_not_say_it_again():
@@ -129,7 +129,7 @@ def test_a_run_that_fails_says_why():
         site.hosts[name]["silent"] = True
     site.finish()
     (text,) = site.texts
-    assert text.startswith("The run failed: ") and "web1" in text
+    assert text.startswith("The run failed: ") and "web1" in text and site.titles == ["The run failed"]
 
 
 def test_what_still_needs_a_person_is_told_again_after_a_day():
@@ -142,156 +142,204 @@ def test_many_hosts_are_counted():
     assert names(["web1"]) == "web1" and names(f"web{number}" for number in range(12)).endswith("web9 and 2 more")
 
 
-CHANGE = {"state": "draining", "text": "Reboot E1: web1", "hosts": ["web1"]}
-MAIL = {"type": "mail", "to": ["ops@example.com"]}
+CHANGE = {"state": "draining", "title": "Out of service: web1", "text": "Reboot E1: web1 goes out of service"}
+SLACK = "slack://xoxb-1-2-s3cr3t/#ops"
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({"type": "mail"}, "must be a list of dictionaries"),
-        (["mail"], "[0]: it is not a dictionary"),
-        ([MAIL, {"type": "pager"}], "[1]: type: 'pager' is none of webhook, mail, slack, teams"),
-        ([{"type": "webhook"}], "[0]: webhook needs url"),
-        ([{"type": "webhook", "url": "example.com/hook"}], "url: 'example.com/' must begin with https://"),
-        ([{"type": "webhook", "url": "https://example.com:port/"}], "must begin with https://"),
-        ([{"type": "teams", "webhook": "ftp://example.com"}], "webhook: 'example.com' must begin"),
-        ([dict(MAIL, adress="x")], "[0]: mail has no option adress; there are type, states, template, to, cc, "),
-        ([dict(MAIL, states=["drained"])], "states: ['drained'] must be a list of some of draining, approved, restored, needs_person, failed"),
-        ([dict(MAIL, states=[])], "states: [] must be"),
-        ([dict(MAIL, states="failed")], "states: 'failed' must be"),
-        ([{"type": "webhook", "url": "https://x", "template": '{"text": "a "b" c"}'}], "template: it does not yield JSON"),
-        ([{"type": "webhook", "url": "https://x", "headers": ["A: b"]}], "headers: it must be a dictionary"),
-        ([{"type": "webhook", "url": "https://x", "headers": {"A": "b\nC: d"}}], "headers: 'A' is no name of a header, or its value is more than one line"),
+        ({"url": SLACK}, ": it must be a list of dictionaries, each with a url"),
+        ([SLACK], "[0]: it is not a dictionary with a url"),
+        ([{"url": SLACK}, {}], "[1]: url: it must be a text, one Apprise URL such as slack://TOKEN/#CHANNEL"),
+        ([{"url": [SLACK]}], "[0]: url: it must be a text"),
+        ([{"url": " "}], "[0]: url: it must be a text"),
+        ([{"url": f"{SLACK}, mailto://s3cr3t@example.com"}], "[0] (slack): url: it has more than one URL; write one entry for each"),
+        ([{"url": f"{SLACK}\n{SLACK}"}], "[0] (slack): url: it must be one line"),
+        ([{"url": SLACK, "states": ["failed"]}], "[0] (slack): it has no option states; there are url and changes"),
+        ([{"url": SLACK, "tags": "x"}], "[0] (slack): it has no option tags"),
+        ([{"url": SLACK, SLACK: []}], "[0] (slack): it has no option of this name; there are url and changes"),
+        (
+            [{"url": SLACK, "changes": ["drained"]}],
+            "[0] (slack): changes: ['drained'] must be a list of some of draining, approved, restored, needs_person, failed",
+        ),
+        ([{"url": SLACK, "changes": []}], "[0] (slack): changes: [] must be"),
+        ([{"url": SLACK, "changes": "failed"}], "[0] (slack): changes: 'failed' must be"),
     ],
 )
 def test_mistakes(entries, said):
-    (mistake,) = mistakes_in(entries, True)
-    assert mistake.startswith("handle_events_notify") and said in mistake
+    (mistake,) = mistakes_in(entries)
+    assert mistake.startswith(f"handle_events_notify{said}") and "s3cr3t" not in mistake
+
+
+# This goes away in 2.0.
+@pytest.mark.parametrize(
+    ("entry", "url"),
+    [
+        ({"type": "webhook", "url": "https://s3cr3t.example.com/", "headers": {"A": "s3cr3t"}}, "jsons://HOST/PATH?+HEADER=VALUE"),
+        ({"type": "mail", "to": "ops@example.com", "password": "s3cr3t", "states": ["failed"]}, "mailtos://USER:PASSWORD@HOST?from=SENDER&to=TO"),
+        ({"type": "slack", "token": "s3cr3t", "channel": "#ops"}, "slack://TOKEN/#CHANNEL"),
+        ({"type": "teams", "webhook": "https://x/s3cr3t", "template": "s3cr3t"}, "the https:// address of the workflow"),
+    ],
+)
+def test_an_entry_in_the_old_form_is_told_its_url(entry, url):
+    (mistake,) = mistakes_in([entry])
+    assert f"there is no type any more. In place of {entry['type']}, set url to {url}. " in mistake and "s3cr3t" not in mistake
+    assert OLD_FORMS[entry["type"]] == url and urls([entry]) == {}
 
 
 def test_what_is_right_has_no_mistake():
-    text = {"type": "webhook", "url": "https://x", "template": "plain", "headers": {"content-type": "text/plain"}}
-    others = [{"type": "slack", "token": "x"}, {"type": "teams", "webhook": "https://x/y"}, {"type": "webhook", "url": "http://[::1]:80/"}]
-    assert mistakes_in([MAIL, *others, text], True) == []
+    entries = [{"url": SLACK}, {"url": "json://[::1]:80/a,b?+A=b\n", "changes": ["failed"]}]
+    assert mistakes_in(entries) == []
+    assert urls(entries) == {"handle_events_notify[0] (slack)": SLACK, "handle_events_notify[1] (json)": "json://[::1]:80/a,b?+A=b"}
 
 
-def test_without_the_collection_there_is_no_mail():
-    (mistake,) = mistakes_in([{"type": "webhook", "url": "https://x"}, MAIL, {"type": "teams", "webhook": "https://x"}], False)
-    assert mistake.startswith("handle_events_notify[1]: mail needs the collection community.general on the controller")
+def test_without_apprise_nobody_is_told():
+    (missing,) = lacking(None, "/usr/bin/python3")
+    assert missing.startswith("handle_events_notify: the controller has no Python package apprise. ")
+    assert missing.endswith("(/usr/bin/python3 -m pip install 'apprise>=2.0.1')")
+    (old,) = lacking("1.13.1", "python3")
+    assert "an old Python package apprise (1.13.1). Version 2.0.1 or later is needed" in old
+    assert lacking("2.0.1", "python3") == lacking("2.10", "python3") == []
 
 
-def test_what_is_sent():
-    told = notification([CHANGE, dict(CHANGE, text="second\nline")])
-    assert told["title"] == "Reboot E1: web1 (and 1 more)"
-    hook = message({"type": "webhook", "url": "https://user:secret@example.com/token"}, told)
-    assert json.loads(hook["body"]) == dict(told, source="graceful.azure") and hook["headers"] == {"Content-Type": "application/json"}
-    assert hook["label"] == "webhook to example.com"
-    assert message({"type": "webhook", "url": "https://x", "template": {"a": 1}}, told)["body"] == '{"a": 1}'
-    plain = {"type": "webhook", "url": "https://x", "headers": {"Content-Type": "text/plain"}, "template": "x"}
-    assert message(plain, told)["headers"] == {"Content-Type": "text/plain"} and message(plain, told)["body"] == "x"
-    mail = message(dict(MAIL, host="smtp"), told)
-    assert mail["module"] == "community.general.mail"
-    assert mail["options"] == {"to": ["ops@example.com"], "host": "smtp", "subject": told["title"], "body": told["text"]}
-    assert message({"type": "slack", "token": "x", "channel": "#ops"}, told)["options"] == {"token": "x", "channel": "#ops", "msg": told["text"]}
+def test_each_entry_gets_what_it_wants():
+    failed = {"state": "failed", "title": "The run failed", "text": "The run failed: x"}
+    entries = [{"url": SLACK}, {"url": "json://a", "changes": ["failed"]}, {"url": "json://b", "changes": ["approved"]}, {"url": None}]
+    first, second = messages(entries, [CHANGE, failed])
+    assert first == {
+        "label": "handle_events_notify[0] (slack)",
+        "url": SLACK,
+        "title": "Out of service: web1 (and 1 more change)",
+        "text": f"{CHANGE['text']}\n\n{failed['text']}",
+        "type": "failure",
+    }
+    assert second == {"label": "handle_events_notify[1] (json)", "url": "json://a", "title": "The run failed", "text": "The run failed: x", "type": "failure"}
+    assert message([CHANGE])["type"] == "info"
 
 
-def test_slack_takes_no_text_for_a_command():
-    told = notification([dict(CHANGE, text="<!channel> & all")])
-    options = message({"type": "slack", "token": "x"}, told)["options"]
-    assert options["msg"] == "&lt;!channel&gt; &amp; all"
-    # A template of the user may have them.
-    options = message({"type": "slack", "token": "x", "template": "<https://x|look>"}, told)["options"]
-    assert options["msg"] == "<https://x|look>"
+def test_a_text_is_no_longer_than_services_take():
+    text = message([dict(CHANGE, text=f"{number} {'x' * 200}") for number in range(500)])["text"]
+    kept = text.split("\n\n")
+    assert kept[-1] == f"... and {500 - len(kept) + 1} more" and kept[0].startswith("0 ") and len(text) < MOST_CHARACTERS * 1.1
+    assert message([dict(CHANGE, text="x" * 100_000)])["text"].endswith("x ...")
 
 
-def card(*changes, **options):
-    """The card of a message for Teams. The workflow takes it, or the test fails."""
-    sent_as = message({"type": "teams", "webhook": "https://example.com/workflows/1?sig=s3cr3t", **options}, notification(list(changes)))
-    assert sent_as["url"] == "https://example.com/workflows/1?sig=s3cr3t" and sent_as["label"] == "teams to example.com"
-    assert sent_as["headers"] == {"Content-Type": "application/json"} and len(sent_as["body"]) < MOST_BYTES
-    document = json.loads(sent_as["body"])
-    assert teams_refuses(document) == ""
-    (attachment,) = document["attachments"]
-    return attachment["content"]
+CANNOT = "url: Apprise cannot read it, or needs another Python package for it"
+READ = {
+    SLACK: None,
+    "https://hooks.slack.com/services/T0AAAAAAA/B0BBBBBBB/cCcCcCcCcCcCcCcCcCcCcCcC": None,
+    "mailto://smtp.example.com:25?from=azure@example.com&to=ops@example.com": None,
+    "pager://s3cr3t": CANNOT,
+    "slack://s3cr3t": CANNOT,
+    "xoxb-1-2-s3cr3t": CANNOT,
+    "https://example.com/s3cr3t": f"{CANNOT}; a webhook that takes JSON is jsons:// in place of https://, and json:// in place of http://",
+    "mailtos://azure:s3cr3t@smtp.example.com?to=ops": "url: Apprise does not understand one of its recipients",
+    # What Apprise itself would take elsewhere: a file with its configuration.
+    "file:///etc/s3cr3t.yml": CANNOT,
+    "include s3cr3t.yml": CANNOT,
+}
 
 
-def test_a_card_has_each_line_as_it_is():
-    failed = dict(CHANGE, state="failed", text="The run failed: [x](https://x)\n\n**a** <b>")
-    runs = [paragraph["inlines"][0] for paragraph in card(CHANGE, failed)["body"]]
-    assert [run["text"] for run in runs] == [CHANGE["text"], "The run failed: [x](https://x)", "**a** <b>"]
-    assert [run.get("color") for run in runs] == [None, "attention", "attention"]
+def test_apprise_reads_the_urls_before_anything_is_done():
+    given = {str(number): url for number, url in enumerate(READ)}
+    assert notices._not_read(given) == [f"{number}: {READ[url]}" for number, url in given.items() if READ[url]]
 
 
-def test_a_card_may_be_formatted_by_a_template():
-    assert card(CHANGE, template="**Azure**")["body"] == [{"type": "TextBlock", "wrap": True, "text": "**Azure**"}]
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("'channel' is undefined", "'channel' is undefined"),
+        (f"template error while templating string: no filter named 'wrong'. String: {SLACK}{{{{ 1 | wrong }}}}", "no filter named 'wrong'"),
+        (f"Unexpected templating type error occurred on ({SLACK}{{{{ none + 1 }}}}): unsupported operand", "a template in it is wrong"),
+        ("Decryption failed on s3cr3t", "Decryption failed"),
+    ],
+)
+def test_what_ansible_says_of_a_template_is_told_without_its_text(said, why):
+    class Templar:
+        def copy_with_new_env(self, available_variables):
+            return self
+
+        def template(self, _value):
+            raise AnsibleError(said)
+
+    (mistake,) = notices.mistakes(Templar(), {"handle_events_notify": [{"url": f"{SLACK}{{{{ x }}}}"}]})
+    assert mistake == f"handle_events_notify: it cannot be resolved: {why}"
 
 
-def test_a_card_is_not_longer_than_teams_takes():
-    body = card(*[dict(CHANGE, text=f"{number} {'ö' * 200}") for number in range(500)])["body"]
-    assert body[-1]["inlines"][0]["text"] == f"... and {500 - len(body) + 1} more" and body[0]["inlines"][0]["text"].startswith("0 ")
-    for long in ("\U0001f600" * 100_000, "x" * 100_000):
-        assert card(dict(CHANGE, text=long))["body"][0]["inlines"][0]["text"].endswith(" ...")
-        assert card(CHANGE, template=long)["body"][0]["text"].endswith(" ...")
+def test_an_apprise_that_fails_is_told_without_what_it_says(monkeypatch, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("import sys\nsys.exit(sys.stdin.read())\n")
+    monkeypatch.setattr(notices, "SEND", str(broken))
+    assert notices._not_read({"label": SLACK}) == ["handle_events_notify: Apprise could not be asked about the URLs (CalledProcessError)"]
 
 
-@pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "größe \U0001f600", "a\nb: [c]\t'\"\\", "\x7f\x85\u2028", "\ud800"])
-def test_no_text_is_a_template_or_more_than_a_text(text):
-    class Loader(yaml.SafeLoader):
-        pass
-
-    Loader.add_constructor("!unsafe", lambda loader, node: ("unsafe", loader.construct_scalar(node)))
-    read = yaml.load(f"x: {send._as_yaml([text, 1, None])}", Loader=Loader)
-    assert read == {"x": [("unsafe", text.replace("\ud800", "?")), 1, None]}
-
-
-def sent(tmp_path, *messages, seconds=60):
+def sent(tmp_path, *to_send, seconds=60):
     """What the process says that sends these."""
     result = tmp_path / "failed.json"
-    given = json.dumps({"messages": messages, "seconds": seconds, "result": str(result)})
-    subprocess.run([sys.executable, send.__file__], input=given, text=True, check=True, timeout=patient(60))
+    given = json.dumps({"messages": to_send, "seconds": seconds, "result": str(result)})
+    done = subprocess.run([sys.executable, send.__file__], input=given, text=True, check=True, timeout=patient(60), capture_output=True)
+    assert done.stdout == ""
     return json.loads(result.read_text())
 
 
 def hook(url, label="hook"):
-    return {"label": label, "url": url, "headers": {"X-Token": "s"}, "body": '{"text": "größe"}'}
+    return {"label": label, "url": url.replace("http://", "json://"), "title": "Out of service: web1", "text": "größe <b> {{ 7 * 7 }}", "type": "failure"}
 
 
 def test_a_webhook(tmp_path):
     with Receiver() as receiver:
-        assert sent(tmp_path, hook(receiver.url)) == []
+        assert sent(tmp_path, hook(f"{receiver.url}hooks/1?+X-Token=s3cr3t&:text=web")) == []
         (request,) = receiver.posted()
-    assert request["headers"]["X-Token"] == "s" and json.loads(request["body"]) == {"text": "größe"}
+    document = json.loads(request["body"])
+    assert request["path"] == "/hooks/1" and request["headers"]["X-Token"] == "s3cr3t"
+    assert (document["title"], document["message"], document["type"]) == ("Out of service: web1", "größe <b> {{ 7 * 7 }}", "failure")
 
 
-def test_teams_gets_each_message_once(tmp_path):
-    """Its workflows answer 202, not 200."""
-    with TeamsWorkflow() as teams:
-        assert sent(tmp_path, message({"type": "teams", "webhook": teams.url}, notification([CHANGE]))) == []
-        assert len(teams.seen) == len(teams.cards) == 1 and teams.failed == []
-
-
-def test_a_webhook_that_refuses_is_asked_twice_and_does_not_stop_the_next(tmp_path):
+def test_one_that_refuses_is_asked_twice_and_does_not_stop_the_next(tmp_path):
     with Receiver() as receiver, socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        receiver.answers = [(500, b""), (403, b""), (200, b"")]
-        refused = hook(f"http://127.0.0.1:{nobody.getsockname()[1]}/", "nobody")
-        assert sent(tmp_path, hook(receiver.url), refused, hook(receiver.url)) == [["hook", "HTTP 403"], ["nobody", "Connection refused"]]
+        receiver.answers = [(500, b"s3cr3t"), (403, b"s3cr3t"), (200, b"")]
+        refused = hook(f"http://127.0.0.1:{nobody.getsockname()[1]}/s3cr3t", "nobody")
+        said = sent(tmp_path, hook(receiver.url), refused, hook(receiver.url))
+        assert said == [["hook", "the service answered HTTP 403"], ["nobody", "Apprise could not send it"]]
         assert len(receiver.posted()) == 3
 
 
-def test_one_that_never_ends_takes_no_longer_than_it_may(tmp_path):
-    stop = threading.Event()
-
-    def drip(handler):
+def drip(stop):
+    def answer(handler):
         handler.wfile.flush()
         while not stop.wait(0.2):
             handler.connection.sendall(b"H")
 
+    return answer
+
+
+def test_one_that_never_ends_takes_no_longer_than_it_may(tmp_path):
+    stop = threading.Event()
     began = time.monotonic()
     with Receiver() as receiver:
-        receiver.answers = [drip]
+        receiver.answers = [drip(stop)]
         said = sent(tmp_path, hook(receiver.url), hook(receiver.url, "second"), seconds=1)
-        assert said == [["hook", "not sent within 1 s"], ["second", "not sent within 1 s"]]
+        why = "no end within 1 s, with those before it"
+        assert said == [["hook", why], ["second", why]]
         stop.set()
     assert time.monotonic() - began < 10
+
+
+def test_one_that_never_ends_does_not_hold_up_the_next(monkeypatch):
+    stop = threading.Event()
+    monkeypatch.setattr(send, "SECONDS_OF_ONE", 0.5)
+    with Receiver() as receiver:
+        receiver.answers = [drip(stop)]
+        assert [send.send(hook(receiver.url)) for _message in range(2)] == ["no end within 0.5 s", None]
+        stop.set()
+
+
+def test_what_apprise_logs_stays_in_the_process(tmp_path):
+    """It has parts of URLs in it."""
+    code = (
+        f"import logging, runpy; logging.basicConfig(filename={str(tmp_path / 'all.log')!r}, level=1); runpy.run_path({send.__file__!r}, run_name='__main__')"
+    )
+    asked = subprocess.run([sys.executable, "-c", code], input=json.dumps({"urls": {"x": "slack://s3cr3t"}}), text=True, capture_output=True, check=True)
+    assert json.loads(asked.stdout) == {"x": CANNOT} and asked.stderr == "" and "s3cr3t" not in (tmp_path / "all.log").read_text()
