@@ -140,6 +140,17 @@ class Receiver:
         return 200, b""
 
 
+def drip(stop):
+    """An answer that never ends, until the event is set: each read of it gets something."""
+
+    def answer(handler):
+        handler.wfile.flush()
+        while not stop.wait(0.2):
+            handler.connection.sendall(b"H")
+
+    return answer
+
+
 class Webhook(Receiver):
     """A webhook as Event-Driven Ansible's: by token, or by signature."""
 

@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
 from tests.support.model import Model
 from tests.support.patience import patient
-from tests.support.receiver import Receiver
+from tests.support.receiver import Receiver, drip
 
 
 class Told(Model):
@@ -304,15 +304,6 @@ def test_one_that_refuses_is_asked_twice_and_does_not_stop_the_next(tmp_path):
         said = sent(tmp_path, hook(receiver.url), refused, hook(receiver.url))
         assert said == [["hook", "the service answered HTTP 403"], ["nobody", "Apprise could not send it"]]
         assert len(receiver.posted()) == 3
-
-
-def drip(stop):
-    def answer(handler):
-        handler.wfile.flush()
-        while not stop.wait(0.2):
-            handler.connection.sendall(b"H")
-
-    return answer
 
 
 def test_one_that_never_ends_takes_no_longer_than_it_may(tmp_path):
