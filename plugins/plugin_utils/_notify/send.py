@@ -33,6 +33,8 @@ NAME = "graceful.azure"
 SECONDS_OF_ONE = 20.0
 """How long one message may take, with the second try."""
 PAUSE = 2.0
+SECONDS_OF_ANSWER = 8.0
+"""How long a service may take to answer, unless its URL says it. One that answers later gets the message twice."""
 
 
 class OutOfTime(BaseException):
@@ -54,6 +56,7 @@ class Log(logging.Handler):
 
 def service(url: str) -> Any:
     """What sends to this URL, or None if Apprise cannot read it. No file of a configuration is read here, and no list of URLs."""
+    APPRISE.URLBase.socket_read_timeout = SECONDS_OF_ANSWER
     asset = APPRISE.AppriseAsset(
         app_id=NAME,
         image_url_mask="",  # pictures would be fetched from elsewhere

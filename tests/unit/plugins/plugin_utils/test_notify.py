@@ -306,6 +306,14 @@ def test_one_that_refuses_is_asked_twice_and_does_not_stop_the_next(tmp_path):
         assert len(receiver.posted()) == 3
 
 
+def test_one_that_answers_late_gets_it_once(tmp_path):
+    with Receiver() as receiver:
+        # Apprise itself would try again after 4 s.
+        receiver.answers = [lambda _handler: time.sleep(5) or (202, b"")]
+        assert sent(tmp_path, hook(receiver.url)) == []
+        assert len(receiver.posted()) == 1
+
+
 def test_one_that_never_ends_takes_no_longer_than_it_may(tmp_path):
     stop = threading.Event()
     began = time.monotonic()
