@@ -24,25 +24,30 @@ class Pool(NamedTuple):
     # The ports from which they come, if these are known. Otherwise at most so many are the balancer's; with None all of them.
     ports: list[int] | None = None
     at_most: int | None = None
+    # The port of this host to which they go, if that is known: a number of connections to one port says nothing about those to another.
+    to_port: int | None = None
 
 
 def not_in_pools(connections: Iterable[dict[str, Any]], pools: Iterable[Pool]) -> list[dict[str, Any]]:
     """The connections that belong to none of these pools: each with the `count` of those."""
     ports: dict[str, set[int]] = {}
-    left: dict[str, float] = {}
+    left: dict[tuple[str, int | None], float] = {}
     for pool in pools:
         if pool.ports is not None:
             ports.setdefault(pool.address, set()).update(pool.ports)
         else:
-            left[pool.address] = left.get(pool.address, 0) + (math.inf if pool.at_most is None else pool.at_most)
+            key = pool.address, pool.to_port
+            left[key] = left.get(key, 0) + (math.inf if pool.at_most is None else pool.at_most)
     found = []
     for connection in connections:
         peer, count = connection["peer"], connection["count"]
         known = ports.get(peer, set())
         # If nobody has told from which ports they come, as many may be the balancer's as it has.
         count -= len(known & set(connection["peer_ports"])) if "peer_ports" in connection else min(count, len(known))
-        taken = min(count, left.get(peer, 0))
-        left[peer] = left.get(peer, 0) - taken
-        if count > taken:
-            found.append(dict(connection, count=count - taken))
+        for key in ((peer, connection["port"]), (peer, None)):
+            taken = min(count, left.get(key, 0))
+            left[key] = left.get(key, 0) - taken
+            count -= taken
+        if count > 0:
+            found.append(dict(connection, count=count))
     return found

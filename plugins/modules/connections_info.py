@@ -70,6 +70,9 @@ options:
           - How many connections it has, if the ports are not known.
           - If you give neither this nor O(pools[].ports), all connections from there are the load balancer's.
         type: int
+      to_port:
+        description: To which of O(ports) this number of connections goes. Without it, they may go to any.
+        type: int
   heard:
     description:
       - The ports on which somebody was seen listening before, as RV(heard) of an earlier look told. If nobody listens on one of them any more, its
@@ -220,7 +223,7 @@ def check(params):
     except ConnectionsError as error:
         raise ValueError("ignored_peers: %s" % error) from None
     try:
-        return ignored + [Pool(parse_address(pool["address"]), pool.get("ports"), pool.get("at_most")) for pool in params["pools"] or ()]
+        return ignored + [Pool(parse_address(pool["address"]), pool.get("ports"), pool.get("at_most"), pool.get("to_port")) for pool in params["pools"] or ()]
     except ConnectionsError as error:
         raise ValueError("pools: %s" % error) from None
 
@@ -237,6 +240,7 @@ def argument_spec():
                 "address": {"type": "str", "required": True},
                 "ports": {"type": "list", "elements": "int"},
                 "at_most": {"type": "int"},
+                "to_port": {"type": "int"},
             },
         },
         "heard": {"type": "list", "elements": "int", "default": []},

@@ -47,7 +47,7 @@ def pools_of(server: Json) -> list[Pool]:
         return []
     # Journals of older releases do not have the number.
     is_told = server["admin_state"] != "ready" and "connections" in server
-    return [Pool(server["source_address"], None, (server["connections"] or 0) if is_told else None)]
+    return [Pool(server["source_address"], None, server["connections"] or 0, server.get("port")) if is_told else Pool(server["source_address"])]
 
 
 def came(settings: BalancerSettings, place: str, state: str, number: int, since: str) -> str:

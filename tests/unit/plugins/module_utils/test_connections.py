@@ -341,4 +341,8 @@ def test_what_is_in_none_of_the_pools():
     # Two balancers on one machine, and a pool that has lost a connection since.
     assert counts(Pool("10.0.0.4", [1, 3, 9]), Pool("10.0.0.4", [5])) == [(80, "10.0.0.4", 1), (443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
     assert counts(Pool("10.0.0.4", None, 4), Pool("10.0.0.9", None, 0)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
+    # A number of connections to a port says nothing about those to another, or to one that is not counted.
+    assert counts(Pool("10.0.0.4", None, 5, 80)) == [(443, "10.0.0.4", 2), (80, "10.0.0.9", 1)]
+    assert counts(Pool("10.0.0.4", None, 5, 8080)) == counts()
+    assert counts(Pool("10.0.0.4", None, 2, 80), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
     assert counts(Pool("10.0.0.4", [1, 2]), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]

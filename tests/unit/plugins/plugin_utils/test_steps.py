@@ -269,9 +269,13 @@ class TestDrainHost:
         assert seconds(quiet=60.0, quiet_left=60.0, wait=False) == 4.0 and seconds(quiet=60.0, quiet_left=0.0, wait=False) == 0.6, "a step of a pass"
 
     def test_connections_from_the_balancers_pool_are_left_aside(self):
-        own = [server(source_address="10.0.0.9", own_ports={"10.0.0.9": [40001]}), server(backend="api", source_address="10.0.0.9", connections=2)]
+        told = {"source_address": "10.0.0.9", "connections": 2, "port": 8080}
+        own = [server(source_address="10.0.0.9", own_ports={"10.0.0.9": [40001]}), server(backend="api", **told)]
         another = server(server="web2", source_address="10.0.0.8")
-        known = [{"address": "10.0.0.9", "ports": [40001], "at_most": None}, {"address": "10.0.0.9", "ports": None, "at_most": 2}]
+        known = [
+            {"address": "10.0.0.9", "ports": [40001], "at_most": None, "to_port": None},
+            {"address": "10.0.0.9", "ports": None, "at_most": 2, "to_port": 8080},
+        ]
         assert self.progress(look("lb1", *own, another))["pools"] == known
         assert self.progress(dict(UNREACHABLE, item="lb1"))["pools"] == []
 
