@@ -460,7 +460,8 @@ class Look:
                 seen["unanswered"] = self.host.ask()
             if self.params["steps"]:
                 seen["still_on"] = self.host.still_on()
-            if self.params["marks"]:
+            # A record may have been damaged during the look. Then nobody knows what is held.
+            if self.params["marks"] and seen["holds"] is not None:
                 self._see_marks()
             seen["age"] = self.monotonic() - self.read_at
         seen.update(self.host.facts(), fingerprint=self._fingerprint())

@@ -10,6 +10,7 @@ import types
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.modules import host_observation
 
@@ -303,3 +304,17 @@ def test_what_bears_our_name_in_a_cluster_and_has_no_record_is_a_hold(scene, mon
     assert asked == [{"resources": ["web1"]}]
     unknown = ["Consul (c): web1 was taken out"]
     assert scene.look(marks=[{"type": "consul"}])["fatal"] == unknown[0]
+
+
+def test_a_record_that_is_damaged_during_a_look_is_told_before_marks(scene, monkeypatch):
+    answers = iter([[], []])
+
+    def records(host):
+        for found in answers:
+            return found
+        raise HoldError("The record is damaged.")
+
+    monkeypatch.setattr(host_observation.ThisHost, "records", records)
+    monkeypatch.setattr(host_observation.ThisHost, "marks", lambda host, details: ([{"events": {}}], []))
+    seen = scene.look(marks=[{"type": "consul"}], wait=2.0, known=scene.look()["fingerprint"])
+    assert (seen["holds"], seen["fatal"]) == (None, "The record is damaged.")
