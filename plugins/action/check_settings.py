@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
@@ -114,8 +114,8 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
     if args.get("metrics"):
         mistakes.extend(_metrics_mistakes(args["metrics"], check_mode))
     turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
-    with_roles = not mistakes and needs_roles(settings)
-    return {"settings": settings, "run": run, "with_roles": with_roles, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}
+    with_files = not mistakes and needs_files(settings)
+    return {"settings": settings, "run": run, "with_files": with_files, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}
 
 
 def too_few_forks(hosts, forks):

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY, ROLES
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
@@ -96,20 +96,20 @@ class ActionModule(ActionBase):
         seen, acted = self._seen(known, last["seen"]), self._acted(known, last)
         written = now_written({name: self._turns(facts) for name, facts in known.items()}, last.get("written") or {})
         if last.get("to_do"):
-            return self._close_acts(acted, dict(last, written=written))
+            return self._close_acts(known, acted, dict(last, written=written))
         self._add_restored(known, last, seen, acted)
         older = self._older_than_acts(known, last, seen)
         if older:
             # These observations do not show what was just done, so no plan is made from them.
             looker = next(name for name, facts in known.items() if facts is not None)
-            return dict(last, seen=seen, acted=acted, written=written, by_role={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
+            return dict(last, seen=seen, acted=acted, written=written, files={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
         world = {
             "now": time.time(),
             "pass": last["number"] + 1,
             "run": last["run"],
             "settings": last["settings"],
             **seen,
-            "results": {name: {**self._results(facts or {}), **acted.get(name, {})} for name, facts in known.items()},
+            "results": {name: {"failure": (facts or {}).get("graceful_azure_failure"), **acted.get(name, {})} for name, facts in known.items()},
             "memory": last["memory"],
         }
         # The plan works on plain data, as it would on a pass read from a file.
@@ -118,7 +118,7 @@ class ActionModule(ActionBase):
         warnings = outcome.pop("warnings")
         if not last["run"].get("check"):
             outcome["turns"] = with_entries(outcome, written)
-        carried = {key: last[key] for key in ("settings", "run", "with_roles")}
+        carried = {key: last[key] for key in ("settings", "run", "with_files")}
         # The file by which the looks of the next pass tell each other news. Ansible removes the folder when the run ends.
         news = os.path.join(C.DEFAULT_LOCAL_TMP, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
         result = dict(carried, number=world["pass"], seen=seen, written=written, news=news, table=_table(outcome), **outcome)
@@ -182,7 +182,7 @@ class ActionModule(ActionBase):
 
     @classmethod
     def _acted(cls, known, last):
-        """For each host that took a step by its acts: the result that the role would have set, and the failure, if there was one."""
+        """For each host that took a step by its acts: the result, and the failure, if there was one."""
         acted = dict(last.get("acted") or {})
         for name, facts in known.items():
             done = cls._acts(facts)
@@ -210,7 +210,7 @@ class ActionModule(ActionBase):
                 continue
             seen["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False, by_acts=True)
             balancers = last["settings"][name]["load_balancers"]
-            for act in (act for act in cls._acts(facts) if act["part"] == "balancer"):
+            for act in (act for act in cls._acts(facts) if act["part"] == "balancer" and "item" in act):
                 provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
                 for key, former in seen["balancers"].items():
                     is_there = former.get("machine") == act["item"] and key in not_looked_at
@@ -258,17 +258,27 @@ class ActionModule(ActionBase):
         }
         return {"turns": acts, "to_do": looks}
 
-    @staticmethod
-    def _close_acts(acted, last):
-        """The end of a run after its last acts. A run of one step tries a failed step again."""
+    @classmethod
+    def _close_acts(cls, known, acted, last):
+        """The end of a run after its last acts. A run of one step tries a failed step again.
+
+        It runs each task file of the user's own once, after the acts that wait for it, and then does these again.
+        """
+        ran = last.get("ran") or {name: [file["record"]] for name, file in last["files"].items()}
+        wanted = {name: cls._file(acted[name]) for name, facts in known.items() if cls._acts(facts)}
+        files = {name: file for name, file in wanted.items() if file and file["record"] not in ran.get(name, ())}
+        if files:
+            ran = {**ran, **{name: [*ran.get(name, ()), file["record"]] for name, file in files.items()}}
+            turns = {name: last["turns"][name] if name in files else [] for name in known}
+            return dict(last, acted=acted, files=files, ran=ran, turns=turns, warnings=[])
         failed = any("failure" in results for results in acted.values())
-        return dict(last, acted=acted, turns=last["to_do"], to_do=None, by_role={}, finished=not (failed and last["once_more"]), warnings=[])
+        failed = failed or any((facts or {}).get("graceful_azure_failure", {}).get("pass") == last["number"] for facts in known.values())
+        return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, finished=not (failed and last["once_more"]), warnings=[])
 
     @staticmethod
-    def _results(facts):
-        results = {role: facts[f"{role}_result"] for role in ROLES if f"{role}_result" in facts}
-        results["failure"] = facts.get("graceful_azure_failure")
-        return results
+    def _file(results):
+        """The task file for which the acts of a host wait, or None."""
+        return next((result["file"] for result in results.values() if result.get("file")), None)
 
     @staticmethod
     def _tell(outcome, last, world):

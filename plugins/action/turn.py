@@ -10,8 +10,10 @@ import contextlib
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
@@ -56,13 +58,14 @@ class ActionModule(LookAction):
     def _act(self, turn, task_vars):
         """Run the acts that are due. Returns what each module returned, also if it failed or its machine could not be reached."""
         name, machine = task_vars["inventory_hostname"], turn.get("machine")
+        file = _done_file(name, task_vars)
         done = _done.setdefault((name, self._task.args.get("number")), [])
         told = []
         for act in turn["acts"]:
             if not is_due(act, name, turn["balancers"], done + told):
                 continue
             try:
-                args = self._with_own(act["module"], act["args"])
+                args = self._with_own(act["module"], args_of(act, file))
                 if act["part"] == "sent" and is_windows(self, task_vars):
                     args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
                 result = run_module(self, act["module"], args, task_vars)
@@ -72,8 +75,10 @@ class ActionModule(LookAction):
             except (AnsibleError, OSError) as error:
                 result = {"failed": True, "msg": str(error)}
             result.pop("invocation", None)
-            where = {"item": machine, "balancer": act["balancer"]} if machine and "balancer" in act else {}
-            told.append(dict(result, part=act["part"], ended_at=time.time(), **where))
+            where = {"balancer": act["balancer"]} if "balancer" in act else {}
+            if machine and where:
+                where["item"] = machine
+            told.append(dict(result_of(act, result, file), part=act["part"], ended_at=time.time(), **where))
         done.extend(told)
         return told
 
@@ -94,6 +99,14 @@ class ActionModule(LookAction):
     def _with_own(self, module, args):
         """The options of a module, with the options that each machine has of its own."""
         return dict(args, **{name: self._task.args[name] for name in OWN.get(module, ("state_dir",)) if self._task.args.get(name)})
+
+
+def _done_file(name, task_vars):
+    """The record of the task file that ran at the end of the former pass and said that it is done, or None."""
+    passed = task_vars.get("graceful_azure_plan") or {}
+    file = (passed.get("files") or {}).get(name)
+    failed = (task_vars.get("graceful_azure_failure") or {}).get("pass") == passed.get("number")
+    return file["record"] if file and not failed and any(boolean(task_vars.get(variable), strict=False) for variable in DONE) else None
 
 
 def _has_waited(act, turn):

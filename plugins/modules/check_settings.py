@@ -88,8 +88,8 @@ run:
   returned: without O(role)
   type: dict
   sample: {}
-with_roles:
-  description: Whether a step of any host may need a role, because it has task files of its own.
+with_files:
+  description: Whether any host has task files of the user's own.
   returned: without O(role)
   type: bool
   sample: false

@@ -136,8 +136,7 @@ def _balancers(values: Variables, mistakes: list[str]) -> Iterator[tuple[Json, s
 def entries_of_steps(values: Variables) -> list[Written]:
     """The entries for the drain steps of a host. C(values): those of C(STEPS)."""
     entries: list[Written] = []
-    if values.get(BEFORE):
-        entries.append(_task_file(BEFORE, values))
+    entries.extend(entries_of_files(BEFORE, values))
     steps = values.get("drain_host_steps") or ()
     for number, entry in enumerate(steps if isinstance(steps, (list, tuple)) else ()):
         where = f"drain_host_steps[{number}]"
@@ -149,13 +148,13 @@ def entries_of_steps(values: Variables) -> list[Written]:
     services = values.get("drain_host_services") or ()
     for service in dict.fromkeys(map(str, services if isinstance(services, (list, tuple)) else ())):
         entries.append(({"type": "service", "name": service}, lambda option: "drain_host_services"))
-    if values.get(AFTER):
-        entries.append(_task_file(AFTER, values))
-    return entries
+    return [*entries, *entries_of_files(AFTER, values)]
 
 
-def _task_file(variable: str, values: Variables) -> Written:
-    return {"type": "tasks", "name": variable, "out": values[variable]}, lambda option: variable
+def entries_of_files(variable: str, values: Variables) -> list[Written]:
+    """The entry for a task file that one of the variables names; none if it is not set."""
+    way = "back" if variable in RESTORING else "out"
+    return [({"type": "tasks", "name": variable, way: values[variable]}, lambda option: variable)] if values.get(variable) else []
 
 
 def _caller(where: str, prefix: str, options: dict[str, str]) -> Callable[[str], str]:

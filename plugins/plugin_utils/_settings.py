@@ -190,7 +190,8 @@ def _former_duties(variables: Variables, mistakes: list[str], needs_balancer: bo
         is_file = provider == former.CUSTOM
         spec = types()["tasks" if is_file else provider].options[option] if provider else {"type": "float", "default": 120}
         read_options({called: value}, {called: dict(spec, required=False)}, str, mistakes, [called] if is_file else ())
-    return [*balancers, *former.entries_of_steps(variables)]
+    before, after = former.RESTORING
+    return [*former.entries_of_files(after, variables), *balancers, *former.entries_of_steps(variables), *former.entries_of_files(before, variables)]
 
 
 def _given_of(variables: Variables, names: Collection[str], mistakes: list[str]) -> Given:
@@ -312,7 +313,7 @@ def check_role(
             if needed:
                 _beside(balancers, given, mistakes, ports=drain["ports"], timeout=drain["timeout"])
         if role == "restore_service":
-            _beside(balancers, given, mistakes, asked=_restore_of(given, variables, files, mistakes)["ask"])
+            _beside(balancers, given, mistakes, asked=_restore_of(given, variables, mistakes)["ask"])
         _check_files(role, used, variables, duties, mistakes)
     _check_machine(variables, mistakes)
     for name in (f"{role}_event_ids", "approve_event_ready_resources"):
@@ -336,7 +337,7 @@ def machines_of_role(role: str, variables: Variables) -> list[str]:
 def _check_files(role: str, used: Options, variables: Variables, duties: Duties, mistakes: list[str]) -> None:
     """Steps with task files need to know the events."""
     is_back = role == "restore_service" or used.get("drain_host_state") == "running"
-    files = any(variables.get(name) for name in former.RESTORING) or any(entry.options.get("back") for entry in duties.entries if not entry.traffic)
+    files = any(entry.options.get("back") for entry in duties.entries if not entry.traffic)
     if is_back and files and used.get(f"{role}_wait") is False and not variables.get(f"{role}_event_ids"):
         mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
 
@@ -412,7 +413,7 @@ def _settings_of(
     unknown_resources = values.get("graceful_azure_unknown_resources") or "hold"
     if unknown_resources not in ("hold", "ignore"):
         mistakes.append(f"graceful_azure_unknown_resources: {unknown_resources!r} is neither hold nor ignore")
-    drain, restore = _drain_of(given, duties, mistakes), _restore_of(given, variables, files, mistakes)
+    drain, restore = _drain_of(given, duties, mistakes), _restore_of(given, variables, mistakes)
     balancers = listed.balancers_of(duties.entries, name, variables.get(ADDRESS))
     settings = {
         "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
@@ -463,7 +464,7 @@ def _drain_of(given: Given, duties: Duties, mistakes: list[str]) -> Json:
     }
 
 
-def _restore_of(given: Given, variables: Variables, files: Files, mistakes: list[str]) -> Json:
+def _restore_of(given: Given, variables: Variables, mistakes: list[str]) -> Json:
     values, called = given.values, given.called
     if values["health_port"] is not None:
         # As it was written: int() takes more for a number than the modules do.
@@ -474,16 +475,10 @@ def _restore_of(given: Given, variables: Variables, files: Files, mistakes: list
             split_url(values["health_url"])
         except AddressError as error:
             mistakes.append(f"{called('health_url')}: {error}")
-    playbook_dir, loader = files
-    for name in former.RESTORING:
-        problem = task_file_problem(os.path.join(playbook_dir, str(variables[name])), loader) if variables.get(name) else None
-        if problem:
-            mistakes.append(f"{name}: {problem}")
     return {
         "timeout": values["restore_timeout"],
         "unanswered": values["health_unanswered"],
         "ask": _what_to_ask(values),
-        **{name.removeprefix("restore_service_"): bool(variables.get(name)) for name in former.RESTORING},
     }
 
 

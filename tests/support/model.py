@@ -101,6 +101,8 @@ class Model:
                 "state": None,
                 "quiet": 1.0,
                 "absent": "unknown",
+                "out": "/own/out.yml",  # only those of the user's own have task files
+                "back": "/own/back.yml",
             },
             "drain_host": {"ports": [80], "steps": [], "timeout": 120.0},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
@@ -447,12 +449,18 @@ class Model:
 
     def _drain_host(self, name, step):
         steps = [one for one in self.settings[name]["drain_host"]["steps"] if one["out"]]
+        if step["first"]:
+            for one in steps:
+                if one.get("first"):
+                    self._put(name, self._name_of_record(one), step)
+            self._put(name, "ready_to_leave", step)
+            self.hosts[name]["on"] = []
+            self.results[name]["drain_host"] = {"done": True, "reason": "ready to leave"}
+            return
         for one in steps:
             if not one["idle"]:
                 self._put(name, self._name_of_record(one), step)
-        # A role looks for itself whether the host is idle now.
-        looks = name in self.outcome["by_role"]
-        if self.in_rotation(name) or not self.idle(name) or not (step["idle"] or looks):
+        if self.in_rotation(name) or not self.idle(name) or not step["idle"]:
             return
         for one in steps:
             self._put(name, self._name_of_record(one), step)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 FOLLOWED = 1.0
 """Seconds for which a step of a pass follows what it began. A cluster often needs no longer, and the next pass comes later. All hosts wait for it."""
@@ -45,13 +45,13 @@ class Cluster(Kind):
             yield "cluster", f"{cluster!r} is no name; give all hosts of one cluster the same name"
         yield from check_options(self._member, self._own(options))[1]
 
-    def acts(self, group: StepGroup, hold: Options) -> Options:
-        step = group["steps"][0] if group["steps"] else None
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
+        named = group["steps"][0] if group["steps"] else None
         args = dict({"type": self.name, "timeout": FOLLOWED}, **hold)
         if group["names"]:
             args["name"] = group["names"][0]
-        if step and (self.bears_name or hold.get("state") == "present"):
-            args["options"] = step["options"]
+        if named and (self.bears_name or hold.get("state") == "present"):
+            args["options"] = named["options"]
         return args
 
     def look(self, group: StepGroup) -> Options:

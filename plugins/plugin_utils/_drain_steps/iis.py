@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 
 class Iis(Kind):
@@ -34,7 +34,7 @@ class Iis(Kind):
     def look(self, group: StepGroup) -> Options:
         return dict(super().look(group), **{key: [name for step in group["steps"] for name in step[key]] for key in self.options})
 
-    def acts(self, group: StepGroup, hold: Options) -> Options:
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all that is held.
         named = group["steps"] if group["names"] else ()
         things = {key: [name for step in named for name in step[key]] for key in self.options}

@@ -12,7 +12,7 @@ C(conflicts) and C(changed). It tells what a reboot has undone, and waits where 
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup, StepJson
 
 
 class Kind(Duty):
@@ -21,7 +21,7 @@ class Kind(Duty):
 
     name = ""
     module = ""
-    """The module that puts and releases its hold. It is run without the role if C(acts) returns its options."""
+    """The module that puts and releases its hold."""
     record = ""
     """The kind of its records. What is on record and not in the settings any more is put back all the same."""
     common = True
@@ -47,6 +47,10 @@ class Kind(Duty):
         """What a look at a host needs to tell whether it is out of duty, see C(module_utils/_step_looks.py)."""
         return {"type": self.name, "names": group["names"]}
 
-    def acts(self, group: StepGroup, hold: Options) -> Options | None:
-        """The options of its module; None if a role has to do it. C(hold): its options that say what is held or released."""
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
+        """The options of its module. C(hold): those that say what is held or released. C(step): the step of the host to which that belongs."""
         raise NotImplementedError
+
+    def file(self, group: StepGroup, hold: Options) -> Json | None:
+        """The task file of the user's own that such an act waits for, see C(_steps/own_files.py); None if there is none."""
+        return None

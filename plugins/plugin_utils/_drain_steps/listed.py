@@ -15,17 +15,18 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, entries_of_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING, entries_of_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 
 def step_of(kind: Kind, options: Options, idle: bool, first: bool = False) -> DrainStep:
     """The normalised step of an entry. C(options): those of the entry, and C(name)."""
     step = dict(kind.step(options), name=str(options["name"]), type=kind.name, idle=idle)
-    if step["name"] in (BEFORE, AFTER):
+    if step["name"] in (BEFORE, AFTER, *RESTORING):
         # Their records are those of a version that knew no other steps.
         step["record"] = step["name"]
-    return dict(step, first=True) if first else step
+    # It comes back when the host is in its balancers again.
+    return dict(step, first=True) if first or step["name"] == RESTORING[1] else step
 
 
 def idle_ones(kinds: Iterable[tuple[str, Kind]]) -> list[bool]:
@@ -56,7 +57,7 @@ def steps_of(
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
-    """The steps that go out, those together that are one call. A group has C(type), C(files), C(idle), C(names) and C(steps)."""
+    """The steps that go out, those together that are one call. A group has C(type), C(files), C(idle), C(first), C(names) and C(steps)."""
     return _groups([step for step in steps if step["out"]])
 
 
@@ -74,7 +75,7 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
             # What the settings name no more, and what went along with others, comes in with the last of them.
             own[-1]["names"] = []
         elif kind.record and (kind.common or there is not None):
-            found.insert(0, dict(_group(kind), idle=True))
+            found.insert(0, dict(_group(kind), idle=True, first=False))
     return found
 
 
@@ -85,8 +86,9 @@ def _group(kind: Kind) -> StepGroup:
 def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
     found: list[StepGroup] = []
     for step in steps:
-        if not (found and found[-1]["type"] == step["type"] and KINDS[step["type"]].together):
-            found.append(dict(_group(KINDS[step["type"]]), idle=step["idle"]))
+        is_first = bool(step.get("first"))
+        if not (found and (found[-1]["type"], found[-1]["first"]) == (step["type"], is_first) and KINDS[step["type"]].together):
+            found.append(dict(_group(KINDS[step["type"]]), idle=step["idle"], first=is_first))
         found[-1]["names"].append(step["name"])
         found[-1]["steps"].append(step)
     return found

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
 
 class Service(Kind):
@@ -25,6 +25,6 @@ class Service(Kind):
         if str(options.get("name")).removesuffix(".service").endswith("@"):
             yield "name", f"{options['name']!r} is a template; name an instance of it"
 
-    def acts(self, group: StepGroup, hold: Options) -> Options:
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all services that are held.
         return dict({"services": group["names"]} if group["names"] else {}, timeout=0, **hold)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding, own_file
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup, StepJson
 
 OUT_RECORD, IN_RECORD = "drain_host_step_", "restore_service_step_"
 """How the names of its records begin: of those that are put when a step goes out, and of those that a step without C(out) needs when it comes in."""
@@ -43,5 +44,14 @@ class Tasks(Kind):
         (step,) = group["steps"]
         return dict(super().look(group), record=step["record"], file=step["out"])
 
-    def acts(self, group: StepGroup, hold: Options) -> None:
-        return None
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
+        (given,) = group["steps"]
+        if hold["state"] == "absent" and not given["out"]:
+            # It did nothing when the host went out, so it has no record yet.
+            hold = dict(holding(step), done=False)
+        # What the files changed on the host may be gone after a reboot.
+        return dict({"name": [given["record"]]}, **({"this_boot": True} if hold["state"] == "present" else {}), **hold)
+
+    def file(self, group: StepGroup, hold: Options) -> Json:
+        (given,) = group["steps"]
+        return own_file(given["record"], given["out" if hold["state"] == "present" else "in"])

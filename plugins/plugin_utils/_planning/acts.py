@@ -4,12 +4,13 @@
 
 """Which modules take a step, where, and in which order? Private to the collection; pure.
 
-A step is taken in the turn of its host, without the role, as long as no task file of the user's own belongs to it. An act has
+A step is taken in the turn of its host, one act after the other. An act has
 
 C(part)    what the judgement of the step calls it (C(_steps/without_role.py)), which also tells whether it is still due after those before it
 C(module)  which module is run
 C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
 C(balancer)  which of the balancers of the host it is about, from 0, if it is about one
+C(file)    which task file of the user's own must run before it is done, if any; see C(_own_files.py)
 C(expected)  of an approval from outside: what must be read again before it is sent; see C(_steps/approve_event.py)
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE, holding
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer
@@ -35,28 +37,30 @@ APPROVING_OUTSIDE = 10.0
 """The same for an attempt from outside, which may have to log in first."""
 
 
-def acts_of(step: StepJson, host: Host, run: Run) -> Acts | None:
-    """What a step does: pairs of a machine (None: the host itself) and its acts, in order; None where the role has to do it.
-
-    C(step): the step as JSON.
-    """
+def acts_of(step: StepJson, host: Host, run: Run) -> Acts:
+    """What a step does: pairs of a machine (None: the host itself) and its acts, in order. C(step): the step as JSON."""
     return _ACTS[step["role"]](step, host, run)
 
 
-def needs_roles(settings: dict[str, Json]) -> bool:
-    """Whether a step of any host may need a role. C(settings): per host, as in the document."""
-    return any(map(_needs_role, settings.values()))
+def file_of(step: StepJson, acts: Acts, waits_for: Json | None) -> Json | None:
+    """The task file that is to run now. C(waits_for): the one for which the acts of the former pass wait. It is due if the step still needs it."""
+    wanted = [act["file"] for _machine, todo in acts for act in todo if "file" in act]
+    return dict(waits_for, event_ids=step["event_ids"]) if waits_for in wanted and waits_for else None
 
 
-def _needs_role(values: Json) -> bool:
-    steps, restore = values["drain_host"]["steps"], values["restore_service"]
+def needs_files(settings: dict[str, Json]) -> bool:
+    """Whether a task file of the user's own may have to run. C(settings): per host, as in the document."""
+    return any(_needs_files(values) for values in settings.values())
+
+
+def _needs_files(values: Json) -> bool:
     of_balancers = any(PROVIDERS[balancer["provider"]].tasks for balancer in values["load_balancers"])
-    return of_balancers or bool(restore.get("before") or restore.get("after")) or _of_steps([*groups_out(steps), *groups_in(steps)], {}) is None
+    return of_balancers or any(step["type"] == "tasks" for step in values["drain_host"]["steps"])
 
 
 def modules_of(balancers: Iterable[Balancer], steps: Iterable[DrainStep] = ()) -> list[str]:
     """The modules that most steps run. C(balancers): pairs of a provider and its settings. C(steps): the drain steps of the hosts."""
-    found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {}) or ()}
+    found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {})}
     found |= {KINDS[step["type"]].module for step in steps} | {kind.module for kind in KINDS.values() if kind.common}
     return sorted(found | {"approval_hold", "task_hold", "wait_for_answer"})
 
@@ -65,27 +69,25 @@ def _act(part: str, module: str, **args: Any) -> Act:
     return {"part": part, "module": module, "args": {key: value for key, value in args.items() if value is not None}}
 
 
-def _hold(step: StepJson) -> Options:
-    return {"state": "present", "event_ids": step["event_ids"], "event_details": step["event_details"], "reason": step["reason"]}
-
-
 def _release(step: StepJson) -> Options:
     return {"state": "absent", "event_ids": step["event_ids"]}
 
 
-def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts | None:
+def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts:
     return _balancer(host, step["state"], step)
 
 
-def _balancer(host: Host, direction: str, step: StepJson) -> Acts | None:
+def _balancer(host: Host, direction: str, step: StepJson) -> Acts:
     """The acts at each balancer in its turn: the outermost first goes out, and is the last to come in."""
-    hold = _hold(step) if direction == "out" else _release(step)
+    hold = holding(step) if direction == "out" else _release(step)
     acts: Acts = []
     for number, (provider, settings) in in_order(enumerate(host.balancers), direction):
+        more = {"balancer": number}
+        file = provider.file(settings, direction)
+        if file:
+            more["file"] = file
         found = provider.acts(settings, direction, hold, step)
-        if found is None:
-            return None
-        acts.extend((machine, [dict(_act("balancer", module, **args), balancer=number)]) for machine, module, args in found)
+        acts.extend((machine, [dict(_act("balancer", module, **args), **more)]) for machine, module, args in found)
     return acts
 
 
@@ -118,46 +120,56 @@ def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     return [(step["witness"], [seen]), (machine, [dict(_act("sent", module, **args), expected=expected)])]
 
 
-def _drain_host(step: StepJson, host: Host, run: Run) -> Acts | None:
+def _drain_host(step: StepJson, host: Host, run: Run) -> Acts:
     groups = groups_out(host.settings.drain_host.steps)
-    acts = _of_steps(groups, _hold(step), step.get("force"))
-    if acts is None:
-        return None
+    first = [group for group in groups if group["first"]]
+    if step["first"]:
+        return [(None, [*_of_steps(first, step, step.get("force")), _act("drained", "task_hold", name=[READY_TO_LEAVE], **_done(step))])]
+    # What came first is looked at, and is not begun again while the host is out.
+    rest = [group for group in groups if group not in first]
     if step["idle"]:
-        return [(None, [*acts, _act("drained", "task_hold", name=["drained"], done=True, this_boot=True, **_hold(step))])]
-    return [(None, [act for group, act in zip(groups, acts) if not group["idle"]])]
+        return [(None, [*_of_steps(groups, step, step.get("force")), _act("drained", "task_hold", name=[DRAINED], **_done(step))])]
+    return [(None, _of_steps([group for group in rest if not group["idle"]], step, step.get("force")))]
 
 
-def _of_steps(groups: Sequence[StepGroup], hold: Options, force: bool | None = None) -> list[Act] | None:
-    """An act for each group of drain steps; None where a role has to do any."""
+def _done(step: StepJson) -> Options:
+    return dict(holding(step), done=True, this_boot=True)
+
+
+def _of_steps(groups: Sequence[StepGroup], step: StepJson, force: bool | None = None, hold: Options | None = None, part: str = "steps") -> list[Act]:
+    """An act for each group of drain steps. C(hold): the options that say what is held or released; by default what the step holds."""
     acts = []
+    hold = hold or holding(step)
     for group in groups:
         kind = KINDS[group["type"]]
-        args = kind.acts(group, hold)
-        if args is None:
-            return None
-        acts.append(_act("steps", kind.module, **args, **({"force": force} if kind.asks_first else {})))
+        act = _act(part, kind.module, **kind.acts(group, hold, step), **({"force": force} if kind.asks_first else {}))
+        file = kind.file(group, hold)
+        acts.append(dict(act, file=file) if file else act)
     return acts
 
 
-def _restore_service(step: StepJson, host: Host, run: Run) -> Acts | None:
-    settings, there = host.settings.restore_service, step["records"]
-    given_back = _balancer(host, "in", step)
-    first = _of_steps(groups_in(host.settings.drain_host.steps, there), _release(step))
-    if settings.before or settings.after or given_back is None or first is None:
-        return None
+def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
+    """The last duty comes back first. What stood before all that brings traffic comes back when the host is in its balancers again."""
+    restore, steps, there = host.settings.restore_service, host.settings.drain_host.steps, step["records"]
+    groups = groups_in(steps, there)
+    # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
+    undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
+    inner = [_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
+    inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step))
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
-    has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not first
-    if settings.ask and not has_answered:
-        first.append(_act("answer", "wait_for_answer", timeout=0, **settings.ask))
-    over = ended(there)
-    last = [_act("forgotten", "task_hold", name=over, **_release(step))] if over else []
+    has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
+    if restore.ask and not has_answered:
+        inner.append(_act("answer", "wait_for_answer", timeout=0, **restore.ask))
+    outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last")
+    over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
+    if over:
+        outer.append(_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
-    last.append(_act("restoring", "task_hold", name=["restoring"], **_hold(step)))
-    return [(None, first), *given_back, (None, last)]
+    outer.append(_act("restoring", "task_hold", name=["restoring"], **holding(step)))
+    return [(None, inner), *_balancer(host, "in", step), (None, outer)]
 
 
-_ACTS: dict[str, Callable[[StepJson, Host, Run], Acts | None]] = {
+_ACTS: dict[str, Callable[[StepJson, Host, Run], Acts]] = {
     "load_balancer": _load_balancer,
     "approve_event": _approve_event,
     "drain_host": _drain_host,

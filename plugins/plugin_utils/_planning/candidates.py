@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, stranger
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
@@ -71,6 +70,8 @@ class Decided:
     def needs_second_look(self, host: Host) -> bool:
         """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]
+        if any(host.is_off_first([event]) is None for event in host.events if event.prepares):
+            return True
         in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
         is_drained = any(event.key in host.drained and not event.started for event in host.events)
         is_unseen = is_drained and bool(host.settings.drain_host.out) and host.observation.still_on is None
@@ -98,11 +99,11 @@ def decide(observed: Observed) -> Decided:
     weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
     table = (out, forget, restore, weighed.steps, stop)
     steps = _first_of(*table)
-    # Nothing may delay a host that must go out. Without roles the hosts take their steps side by side, if there are enough forks. Otherwise one step may
-    # come after another, so the others wait for the next pass. A host that already tried to go out in the former pass does not stop them: that may
-    # take long, or fail each time.
-    if any(not hosts[name].leaves_again for name in out):
-        steps = {name: found for name, found in steps.items() if name in out or _is_beside(found, hosts[name], observed)}
+    # Nothing may delay a host that must go out. The hosts take their steps side by side, if there are enough forks. Otherwise one step may come after
+    # another, so the others wait for the next pass. A host that already tried to go out in the former pass does not stop them: that may take long, or
+    # fail each time.
+    if observed.waves > 1 and any(not hosts[name].leaves_again for name in out):
+        steps = {name: found for name, found in steps.items() if name in out}
     steps = {name: found for name, found in steps.items() if not is_outdated(hosts[name], observed.waves)}
     return Decided(
         observed=observed,
@@ -115,11 +116,6 @@ def decide(observed: Observed) -> Decided:
         was_ready=weighed.was_ready,
         counted_out=weighed.counted_out,
     )
-
-
-def _is_beside(found: Step, host: Host, observed: Observed) -> bool:
-    """Whether a host takes its step while others take theirs."""
-    return observed.waves == 1 and acts_of(found.as_json(host), host, observed.run) is not None
 
 
 def _first_of(*rows: Steps) -> Steps:
@@ -192,6 +188,11 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
             waiting.update(((name, event.key), no(short, until=yields_at(host, events))) for event in events)
             continue
         leaving.add(name)
+        is_off_first = host.is_off_first(events)
+        if not is_off_first:
+            if is_off_first is False:
+                steps[name] = _drain(host, events, observed, first=True)
+            continue
         also: dict[str, list[str]] = {}
         for place in host.places:
             if place.leads_to and not place.owner:
@@ -231,11 +232,17 @@ def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str
         if host.observation.holds is None or is_hit or is_drained and not host.observation.still_on:
             continue
         is_idle = drain.idle_looks >= LOOKS
-        if due and (is_idle or not due[0]["idle"]):
-            # Shortly before the impact, the cluster is not asked any more whether it can spare the host.
-            force = {"force": True} if clusters_of(host) and must_yield(host, events, observed.now) else {}
-            steps[name] = step("drain_host", "drained", events, quiet=drain.quiet_left, idle=is_idle, **force)
+        rest = [given for given in due if not given.get("first")]
+        if due and (is_idle or rest and not rest[0]["idle"]):
+            steps[name] = _drain(host, events, observed, quiet=drain.quiet_left, idle=is_idle)
     return steps
+
+
+def _drain(host: Host, events: list[Event], observed: Observed, first: bool = False, quiet: float = 0.0, idle: bool = False) -> Step:
+    """The step that takes a host off its other duties. C(first): only off those that stand before what brings traffic."""
+    # Shortly before the impact, the cluster is not asked any more whether it can spare the host.
+    force = {"force": True} if clusters_of(host) and must_yield(host, events, observed.now) else {}
+    return step("drain_host", "drained", events, quiet=quiet, idle=idle, first=first, **force)
 
 
 def _restore(hosts: Iterable[Host], observed: Observed) -> tuple[Steps, dict[str, float]]:

@@ -82,14 +82,17 @@ class DrainSettings:
         """The steps that have anything to do when the host goes out."""
         return [step for step in self.steps if step["out"]]
 
+    @property
+    def first(self) -> list[DrainStep]:
+        """Those of them that come before the host goes out of its balancers."""
+        return [step for step in self.out if step.get("first")]
+
 
 @dataclass(frozen=True)
 class RestoreSettings:
     timeout: float
     unanswered: str = "refuse"
     ask: Json | None = None  # None: a journal of a version that did not ask
-    before: bool = False  # whether there is a task file of the user's own
-    after: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
-DRAINED = "drained"
-"""Name of the record that the role drain_host leaves on a VM whose services are down and whose tasks are done."""
 WHOLE = 2.0
 """Seconds by which the time in a record may differ from the clock of its machine: both are in whole seconds."""
 
@@ -175,6 +176,18 @@ class Host:
     def drained(self) -> set[str]:
         """Folded event ids for which services and tasks are done."""
         return self.task_holds(DRAINED)
+
+    def did(self, step: StepJson) -> bool:
+        """Whether it took the same step in the former pass. C(step): as JSON."""
+        last = self.memory.last_step
+        return bool(last and (last.role, last.state) == (step["role"], step["state"]))
+
+    def is_off_first(self, events: Iterable[Event]) -> bool | None:
+        """Whether all that stands before its balancers is off for these events. None if it was, and no look of this pass has told whether it still is."""
+        if not self.settings.drain_host.first:
+            return True
+        was_off = {event.key for event in events} <= self.task_holds(READY_TO_LEAVE)
+        return None if was_off and self.observation.still_on is None else was_off and not self.observation.still_on
 
     @property
     def booted_since(self) -> set[str]:

@@ -250,7 +250,7 @@ def may_fail_by_own_tasks(host: Host) -> bool:
     Nothing that would undo it comes before the answer is asked for after the event.
     """
     settings = host.settings
-    undone = settings.restore_service.before or any(step["in"] for step in settings.drain_host.steps)
+    undone = any(step["in"] and not step.get("first") for step in settings.drain_host.steps)
     is_calm = bool(host.events) and not any(event.started or event.approved for event in host.events)
     return is_calm and not undone and host.answer == "" and has_own_tasks(host)
 

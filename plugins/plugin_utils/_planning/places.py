@@ -219,12 +219,16 @@ class Provider:
         """The result of a look at one of its machines, with C(error) or C(fatal) if it is of no use. C(options): those of the look."""
         return result
 
-    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterable[tuple[str, str, Options]] | None:
-        """The acts that take a host out or in: for each machine its name, a module and the options. None if a task file of the user does that.
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterable[tuple[str | None, str, Options]]:
+        """The acts that take a host out or in: for each machine its name (None: the host itself), a module and the options.
 
         C(hold): the options of a hold. C(step): the step as JSON.
         """
         return []
+
+    def file(self, settings: BalancerSettings, direction: str) -> Json | None:
+        """The task file of the user's own that these acts wait for, see C(_own_files.py); None if there is none."""
+        return None
 
     def shows(self, result: Json, act: Json) -> bool:
         """Whether the result of a look shows the change of an act, so that the look is not older than the act."""

@@ -9,7 +9,7 @@ The memory of a pass is part of its document and of its outcome, so any pass can
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, file_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import decide
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, listed, result
@@ -33,12 +33,14 @@ def plan(document: Json) -> Json:
     expected = {host.name: [event.event_id for event in observed.events_of(host) if not is_over(event, observed)] for host in hosts}
     steps = {} if observed.run.check else {name: line["step"] for name, line in decisions.items() if line["step"]}
     acts = {name: acts_of(step, observed.hosts[name], observed.run) for name, step in steps.items()}
+    last = {name: (observed.document.results.get(name) or {}).get(step["role"]) or {} for name, step in steps.items()}
+    files = {name: file_of(step, acts[name], last[name].get("file")) for name, step in steps.items() if observed.hosts[name].did(step)}
     doubtful = {host.name for host in hosts if is_doubtful(host, observed)}
     return {
         "hosts": decisions,
-        "turns": next_turns(decided, decisions, {name: todo for name, todo in acts.items() if todo is not None}, expected, doubtful, end.end),
+        "turns": next_turns(decided, decisions, acts, expected, doubtful, end.end),
         "known": known_events(observed),
-        "by_role": {name: step for name, step in steps.items() if acts[name] is None},
+        "files": {name: file for name, file in files.items() if file},
         "unread": {host.name: why_unread(host) for host in hosts if not host.was_read},
         "events": [result(decided, statuses, event) for event in listed(observed)],
         "finished": end.finished,

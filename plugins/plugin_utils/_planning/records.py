@@ -15,9 +15,10 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import DRAINED, WHOLE, Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
@@ -27,7 +28,7 @@ RESTORING = "restoring"
 """Name of the record that the role restore_service leaves on a VM if one step was not enough to restore it."""
 AFTER = (RESTORING, "restore_service_before", "restore_service_after")
 """Names of the records that are written after an event."""
-TASKS = (APPROVED, DRAINED, "drain_host_before", "drain_host_after", *AFTER)
+TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, "drain_host_before", "drain_host_after", *AFTER)
 """Names of the task records that the roles leave on a host. The host's provider may have more."""
 
 

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation, Machines
@@ -235,7 +236,8 @@ def _host_turns(
     known_name = host.settings.resource_name or host.observation.resource_name
     ask = _ask(host, decided)
     if _looks_at_steps(host, decided):
-        more["steps"] = [KINDS[group["type"]].look(group) for group in groups_out(host.settings.drain_host.steps)]
+        drain = host.settings.drain_host
+        more["steps"] = [KINDS[group["type"]].look(group) for group in groups_out(drain.first if _is_leaving(host, decided) else drain.steps)]
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
@@ -340,7 +342,16 @@ def _looks_at_steps(host: Host, decided: Decided) -> bool:
     coming = {event.key for event in host.events if event.prepares and not event.started}
     step = decided.step(host)
     is_taken = step is not None and step.role == "drain_host" and step.variables["idle"]
-    return bool(host.settings.drain_host.out and coming) and (is_taken or bool(coming & host.drained))
+    return bool(host.settings.drain_host.out and coming) and (is_taken or _is_leaving(host, decided) or bool(coming & host.drained))
+
+
+def _is_leaving(host: Host, decided: Decided) -> bool:
+    """Whether the host is off, or goes off, only what stands before its balancers."""
+    step = decided.step(host)
+    if step is not None and step.role == "drain_host":
+        return bool(step.variables["first"])
+    coming = {event.key for event in host.events if event.prepares and not event.started}
+    return bool(host.settings.drain_host.first) and bool(coming & host.task_holds(READY_TO_LEAVE)) and not coming & host.drained
 
 
 def _ask(host: Host, decided: Decided) -> Options:

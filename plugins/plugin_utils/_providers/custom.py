@@ -9,12 +9,14 @@ Nothing can be seen of it. What is known is for which events the task file has r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import own_file
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Provider, Traffic
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options, StepJson
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
@@ -41,5 +43,9 @@ class Custom(Provider):
             return None
         return entry.since, record.done_since
 
-    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> None:
-        return None
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[None, str, Options]]:
+        # What was taken out once stays out, also for an event that joins.
+        yield None, "task_hold", dict(hold, name=[TASK])
+
+    def file(self, settings: BalancerSettings, direction: str) -> Json:
+        return own_file(TASK, settings["out" if direction == "out" else "back"])

@@ -22,6 +22,8 @@ class Custom(Balancer):
     def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
         # Not out if that is done already, and not back in while other events hold the host.
         hold = acts[0]
+        if "file" in hold:
+            return bool(hold["file"])  # a pass has run the task file
         return not is_unreachable(hold) and (not hold["done"] if direction == "out" else bool(hold["last"]))
 
     def judge(

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
     RoleResult,
+    gathered,
     is_changed,
     is_done,
     is_skipped,
@@ -23,13 +25,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json,
 
 APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
-ENDED = (APPROVED, "drained", "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
+ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
 
 
-def ended(there: Collection[str]) -> list[str]:
-    """Which of the records that a host has end with this role: also those of drain steps that are set no more."""
-    return _in_order([*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD)))])
+def ended(there: Collection[str], known: Collection[str] = ()) -> list[str]:
+    """Which of the records that a host has end with this role: also those of drain steps that are set no more. C(known): those that are set."""
+    return _in_order([*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD))), *known])
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -51,6 +53,7 @@ def judge(
     unfinished: str = "",
     check_mode: bool = False,
     lost: Sequence[str] = (),
+    last: Result = NOTHING,
 ) -> RoleResult:
     """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(unanswered).
 
@@ -60,16 +63,17 @@ def judge(
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
     C(unfinished): the user's task file that has not done its job yet. C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out
     because it does not answer.
+    C(last): the same as C(steps) of those that come back after that.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
     given_back: RoleResult = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
-    left = _left(steps, answer, given_back, unfinished)
-    conflicts = [*lost, *(steps.get("conflicts") or ()), *(given_back.get("conflicts") or ())]
+    left = _left(steps, answer, given_back, unfinished) or ([] if is_done(last) else [last.get("waiting_for") or UNREACHABLE])
+    conflicts = [*lost, *gathered((steps, given_back, last), "conflicts")]
     said = ["not restored" if left else "restored", *left, *conflicts]
     return {
         "done": check_mode or not left,
-        "changed": is_changed(steps) or is_changed(given_back),
+        "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),
         "reason": f"{host} is {'; '.join(said)}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The result of a step that was taken by its acts, without its role. Private to the collection; pure.
+"""The result of a step that was taken by its acts. Private to the collection; pure.
 
 C(done): the results of the acts so far, each with its C(part) (see C(_planning/acts.py)). C(item) is the machine, if the act ran on another machine
 than the host.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Json, Result
@@ -23,7 +24,7 @@ UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role d
 def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> bool:
     """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
     part: str = act["part"]
-    steps, answer = _steps(done), _result("answer", done)
+    steps, answer = _of_part("steps", done), _result("answer", done)
     if part == "sent":
         # From outside, an event is approved as it was just read.
         return "expected" not in act or approve_event.is_still_so(act["expected"], _result("seen", done))
@@ -36,9 +37,9 @@ def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Seq
         asked = answer is not NOTHING or steps is not NOTHING
         is_next = load_balancer.is_turn_of(act["balancer"], balancers, direction, _acts_at_balancers(done))
         return is_next and (not asked or restore_service.may_go_back(steps, answer))
-    if part in ("forgotten", "restoring"):
-        is_back = bool(restore_service.judge(name, steps, answer, _balancer(balancers, "in", done))["done"])
-        return is_back == (part == "forgotten")
+    if part in ("last", "forgotten", "restoring"):
+        is_back = bool(restore_service.judge(name, steps, answer, _balancer(balancers, "in", done), last=_of_part("last", done))["done"])
+        return is_back == (part != "restoring")
     return True
 
 
@@ -51,18 +52,30 @@ def judge(
     done: Sequence[Result],
     lost: Sequence[str] = (),
 ) -> tuple[RoleResult, str | None]:
-    """The result that the role would have set, and why the step failed, or None. C(lost): drain steps that nobody can undo, in sentences."""
+    """The result of the step, and why it failed, or None. C(lost): drain steps that nobody can undo, in sentences.
+
+    The result has C(file) where a task file of the user's own must run first.
+    """
     failure = _failure(role, state, name, balancers, done)
     if failure:
         return UNFINISHED, failure
+    result = _judge(role, state, event_ids, name, balancers, done, lost)
+    file = file_due(done)
+    return dict(result, file=file) if file else result, None
+
+
+def _judge(
+    role: str, state: str, event_ids: Sequence[str], name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result], lost: Sequence[str]
+) -> RoleResult:
     if role == "load_balancer":
-        return _balancer(balancers, state, done), None
+        return _balancer(balancers, state, done)
     if role == "approve_event":
-        return approve_event.judge(event_ids, _result("sent", done)), None
+        return approve_event.judge(event_ids, _result("sent", done))
     if role == "drain_host":
         # The plan has seen that the balancers have no more requests for the host, so no balancer is judged here.
-        return drain_host.judge(name, {"provider": "none"}, steps=_steps(done)), None
-    return restore_service.judge(name, _steps(done), _result("answer", done), _balancer(balancers, "in", done), lost=lost), None
+        return drain_host.judge(name, {"provider": "none"}, steps=_of_part("steps", done))
+    given_back = _balancer(balancers, "in", done)
+    return restore_service.judge(name, _of_part("steps", done), _result("answer", done), given_back, lost=lost, last=_of_part("last", done))
 
 
 def after_release(observation: Json, event_ids: Iterable[str], records: Collection[str]) -> Json:
@@ -83,8 +96,8 @@ def _result(part: str, done: Sequence[Result]) -> Result:
     return next((result for result in done if result["part"] == part), NOTHING)
 
 
-def _steps(done: Sequence[Result]) -> Result:
-    return together([result for result in done if result["part"] == "steps"])
+def _of_part(part: str, done: Sequence[Result]) -> Result:
+    return together([result for result in done if result["part"] == part])
 
 
 def _balancer(balancers: Sequence[BalancerSettings], direction: str, done: Sequence[Result]) -> RoleResult:

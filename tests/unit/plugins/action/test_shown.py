@@ -76,7 +76,7 @@ def test_no_line_is_forged(monkeypatch, tmp_path, seed):
         named = chance.sample([*model.names, nasty_text(chance)], 2)
         model.announce(f"{number}{nasty_text(chance)}", *named, event_type=nasty_text(chance), description=nasty_text(chance))
     run = {"started": model.now, "timeout": 60.0, "wait": False, "watch": False, "forks": 5, "sleep": 1.0}
-    last = {"settings": model.settings, "run": run, "with_roles": False, "turns": {}, "number": 0, "memory": {}, "seen": {"hosts": {}, "balancers": {}}}
+    last = {"settings": model.settings, "run": run, "with_files": False, "turns": {}, "number": 0, "memory": {}, "seen": {"hosts": {}, "balancers": {}}}
     for _pass in range(3):
         last = screen.see(model, last, check_mode=chance.random() < 0.5)
     assert screen.lines

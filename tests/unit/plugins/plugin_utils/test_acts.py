@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import args_of, file_due, result_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED, is_due, judge
 
-from tests.support.model import AFTER, BEFORE, SOCKET, Model, service
+from tests.support.model import SOCKET, Model, service, tasks
 
 BACK = {"servers": [{"backend": "www", "server": "web1", "admin_state": "ready", "held_by": []}], "conflicts": [], "waiting_for": []}
 OUT = {"servers": [{"backend": "www", "server": "web1", "admin_state": "drain", "held_by": ["e1"]}], "conflicts": [], "refused": [], "waiting_for": []}
@@ -40,8 +41,8 @@ def due(part, model, before):
 class TestWhatIsDone:
     def test_it_goes_out_on_every_balancer(self, model):
         model.announce("e1", "web1")
-        outcome = model.go()
-        assert parts(model) == [("lb1", "balancer"), ("lb2", "balancer")] and outcome["by_role"] == {}
+        model.go()
+        assert parts(model) == [("lb1", "balancer"), ("lb2", "balancer")]
         args = acts(model)[0][2]
         assert args["state"] == "present" and args["event_ids"] == ["e1"] and args["reason"] == "Reboot e1" and "e1" in args["event_details"]
         assert (args["server"], args["socket"], args["min_in_service"], args["timeout"]) == ("web1", SOCKET, 1, 0)
@@ -108,35 +109,161 @@ class TestWhatIsDone:
         model.run["check"] = True
         model.announce("e1", "web1")
         outcome = model.go()
-        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and acts(model) == [] and outcome["by_role"] == {}
-
-    @pytest.mark.parametrize(
-        ("change", "role"),
-        [
-            ({"load_balancer": {"provider": "custom"}}, "load_balancer"),
-            ({"drain_host": {"steps": [BEFORE]}}, "drain_host"),
-            ({"drain_host": {"steps": [AFTER]}}, "drain_host"),
-        ],
-    )
-    def test_task_files_need_a_role(self, model, change, role):
-        for key, values in change.items():
-            (model.balancer_of("web1") if key == "load_balancer" else model.settings["web1"][key]).update(values)
-        model.announce("e1", "web1")
-        outcome = model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == role)
-        assert outcome["by_role"] == {"web1": outcome["hosts"]["web1"]["step"]} and acts(model) == []
-        assert needs_roles(model.settings)
-
-    @pytest.mark.parametrize("file", ["before", "after"])
-    def test_task_files_after_an_event_need_a_role(self, model, file):
-        assert not needs_roles(model.settings)
-        model.settings["web1"]["restore_service"][file] = True
-        assert needs_roles(model.settings)
-        self.restored(model)
-        assert list(model.outcome["by_role"]) == ["web1"] and acts(model) == []
+        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and acts(model) == []
 
 
 def done(part, item=None, **result):
     return dict(result, part=part, **({"item": item} if item else {}))
+
+
+OUT_FILE, BACK_FILE = {"record": "queue", "path": "/out.yml"}, {"record": "queue", "path": "/in.yml"}
+QUEUE = tasks("queue", **{"in": "/in.yml"})
+
+
+class TestTaskFiles:
+    """The record is put, the pass runs the file, and the next pass records that it is done. Until then nothing comes that stands later."""
+
+    @pytest.fixture(name="step")
+    def make_step(self):
+        return {"event_ids": ["e1"], "event_details": {"e1": {}}, "reason": "Reboot e1"}
+
+    def test_out(self, model):
+        assert not needs_files(model.settings)
+        model.settings["web1"]["drain_host"]["steps"] = [QUEUE, service("shop")]
+        assert needs_files(model.settings)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("idle"))
+        (act, shop, drained) = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ())]
+        assert (act["part"], act["module"], act["args"]["name"], act["args"]["this_boot"]) == ("steps", "task_hold", ["queue"], True)
+        assert act["file"] == OUT_FILE and "done" not in act["args"] and shop["args"]["services"] == ["shop"] and drained["part"] == "drained"
+
+    @pytest.mark.parametrize(
+        ("given", "file", "wanted"),
+        [
+            # The record as it was found, the file that ran and said it is done, and whether the act is done.
+            ({"done": False}, None, False),
+            ({"done": False}, "other", False),
+            ({"done": True}, None, True),
+            ({"done": True}, "queue", True),
+        ],
+    )
+    def test_what_an_act_that_goes_out_comes_to(self, given, file, wanted):
+        act = {"part": "steps", "args": {"state": "present", "name": ["queue"]}, "file": OUT_FILE}
+        assert args_of(act, file) == dict(act["args"], **({"done": True} if file == "queue" else {}))
+        result = result_of(act, dict(given), file)
+        assert result["done"] is wanted and (file_due([result]) == (None if wanted else OUT_FILE))
+        assert wanted or result["waiting_for"] == "/out.yml has not set graceful_azure_done"
+
+    @pytest.mark.parametrize(("last", "file", "wanted"), [(True, None, False), (True, "queue", True), (False, None, True)])
+    def test_what_an_act_that_comes_back_comes_to(self, last, file, wanted):
+        act = {"part": "steps", "args": {"state": "absent", "name": ["queue"]}, "file": BACK_FILE}
+        done = {"state": "absent", "name": ["drained", "queue"], "done": True}
+        assert args_of(act, file) == (done if file else {"state": "absent", "name": ["queue"], "done": False})
+        result = result_of(act, {"done": False, "last": last}, file)
+        assert result["done"] is wanted and (file_due([result]) == (None if wanted else BACK_FILE))
+
+    @pytest.mark.parametrize("trouble", ["failed", "unreachable"])
+    def test_no_file_runs_where_its_record_could_not_be_put(self, trouble):
+        act = {"part": "steps", "args": {"state": "present", "name": ["queue"]}, "file": OUT_FILE}
+        assert file_due([result_of(act, {trouble: True}, None)]) is None
+
+    def test_it_runs_once_for_each_pass_in_which_the_step_is_taken(self, model):
+        model.settings["web1"]["drain_host"]["steps"] = [QUEUE]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
+        assert model.outcome["files"] == {}, "its record is not there yet"
+        for _pass in range(2):
+            model.hosts["web1"]["tasks"].pop("queue", None)
+            model.hosts["web1"]["tasks"].pop("drained", None)
+            model.results["web1"]["drain_host"] = {"done": False, "file": OUT_FILE}
+            model.go()
+            assert model.outcome["files"] == {"web1": dict(OUT_FILE, event_ids=["e1"])}
+        model.over("e1")
+        model.results["web1"]["drain_host"] = {"done": False, "file": OUT_FILE}
+        assert model.go()["files"] == {}, "the step is not taken any more"
+
+    def test_back_in_reverse_order(self, model):
+        outer = tasks("first_file", first=True, **{"in": "/first.yml"})
+        model.settings["web1"]["drain_host"]["steps"] = [outer, QUEUE, service("shop")]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+        wanted = [(None, "steps"), (None, "steps"), (None, "answer"), ("lb1", "balancer"), ("lb2", "balancer"), (None, "last"), (None, "forgotten")]
+        assert parts(model) == [*wanted, (None, "restoring")]
+        shop, queue, *_others = acts(model)
+        assert "services" not in shop[2] and queue[2]["name"] == ["queue"] and acts(model)[5][2]["name"] == ["first_file"]
+
+    def test_one_that_only_comes_back_has_a_record_of_its_own(self, model):
+        model.settings["web1"]["drain_host"]["steps"] = [tasks("welcome", out="", **{"in": "/in.yml"})]
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+        (args,) = [args for _machine, part, args in acts(model) if part == "steps"]
+        assert (args["state"], args["name"], args["done"], args["event_ids"], args["reason"]) == ("present", ["welcome"], False, ["e1"], "Reboot e1")
+        assert "welcome" in next(args["name"] for _machine, part, args in acts(model) if part == "forgotten")
+
+    def test_a_balancer_of_the_users_own(self, model):
+        model.settings["web1"]["load_balancers"] = [{"provider": "custom", "hosts": [], "server": "web1", "out": "/o.yml", "back": "/i.yml", "quiet": 1.0}]
+        model.announce("e1", "web1")
+        model.go()
+        (act,) = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ())]
+        assert (act["part"], act["module"], act["balancer"]) == ("balancer", "task_hold", 0)
+        assert act["args"]["name"] == ["load_balancer_custom"] and act["file"] == {"record": "load_balancer_custom", "path": "/o.yml"}
+
+
+class TestBeforeItsBalancers:
+    """What stands before all that brings traffic is taken off first, and looked at before the host goes out."""
+
+    @pytest.fixture(name="model")
+    def make_model(self):
+        model = Model(drain_host={"steps": [service("agent.service", first=True, idle=False), service("shop")]})
+        model.run.update(forks=5, sleep=1.0)
+        return model
+
+    def test_out_and_back(self, model):
+        model.announce("e1", "web1")
+        model.go()
+        ((_machine, part, args), (_, record, done)) = acts(model)
+        assert (part, args["services"], record, done["name"]) == ("steps", ["agent.service"], "drained", ["ready_to_leave"])
+        assert model.in_rotation("web1") == ["lb1"]
+        assert [look["names"] for turn in model.outcome["turns"]["web1"] for look in turn.get("options", {}).get("steps", ())] == [["agent.service"]]
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "load_balancer")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
+        assert [part for _machine, part in parts(model)] == ["steps", "balancer", "last", "forgotten", "restoring"]
+
+    def test_what_is_on_again_is_taken_off_before_it_leaves(self, model):
+        model.announce("e1", "web1")
+        model.hosts["web1"]["on"] = ["agent.service is active"]
+        model.go()
+        model.hosts["web1"]["on"] = ["agent.service is active"]
+        for _pass in range(3):
+            assert model.go()["hosts"]["web1"]["step"]["first"] and model.in_rotation("web1") == ["lb1"]
+            model.hosts["web1"]["on"] = ["agent.service is active"]
+
+    def test_the_minimum_counts_before_anything_is_taken_off(self, model):
+        model.servers["lb1"]["web2"]["up"] = False
+        model.announce("e1", "web1")
+        outcome = model.go()
+        assert outcome["hosts"]["web1"]["state"] == "waiting" and acts(model) == []
+
+    def test_a_run_of_one_step_looks_once_more(self, model):
+        model.run["wait"] = False
+        model.run["look_twice"] = True
+        model.announce("e1", "web1")
+        model.go()
+        model.killed()
+        assert not model.go()["finished"], "whether it is still off is not known yet"
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "load_balancer"
 
 
 class TestWhatIsPacked:

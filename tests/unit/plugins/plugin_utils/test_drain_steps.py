@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, groups_in, groups_out, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
@@ -66,7 +66,7 @@ class TestOneList:
         steps = steps_of(steps=[shop, {"name": "blog", "type": "iis"}], services=["db"])
         assert [step["idle"] for step in steps] == [True, True, True]
         hold = {"state": "present"}
-        acts = [KINDS[group["type"]].acts(group, hold) for group in groups_out(steps)]
+        acts = [KINDS[group["type"]].acts(group, hold, {}) for group in groups_out(steps)]
         assert acts[0] == {"sites": ["Shop", "Cart"], "pools": ["ShopPool"], "timeout": 0, "state": "present"}
         assert acts[1] == {"sites": ["blog"], "timeout": 0, "state": "present"}
         # The last one takes along whatever else is on record.
@@ -135,7 +135,7 @@ class Bell(Kind):
     module = "bell_hold"
     record = "bell"
 
-    def acts(self, group, hold):
+    def acts(self, group, hold, step):
         return dict(hold, bells=group["names"])
 
 
@@ -155,7 +155,7 @@ class TestAMadeUpType:
         model.announce("e1", "web1")
         model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "drain_host")
         assert self.acts(model) == [("service_hold", ["shop"]), ("bell_hold", ["gong"]), ("service_hold", ["db"]), ("task_hold", None)]
-        assert not needs_roles(model.settings) and model.outcome["by_role"] == {} and model.posted == []
+        assert not needs_files(model.settings) and model.posted == []
         model.until(lambda outcome: model.posted)
         model.start("e1")
         model.go()
@@ -189,12 +189,12 @@ class TestATypeThatDoesNotWait(TestAMadeUpType):
 
 
 class TestTasks:
-    def test_it_begins_before_the_host_is_idle_and_needs_a_role(self):
+    def test_it_begins_before_the_host_is_idle(self):
         model = Model(drain_host={"steps": steps_of(steps=[QUEUE, "shop"])})
         model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
         model.announce("e1", "web1")
-        outcome = model.until(lambda outcome: "drain_host_step_queue" in model.hosts["web1"]["tasks"])
-        assert needs_roles(model.settings) and list(outcome["by_role"]) == ["web1"] and model.posted == []
+        model.until(lambda outcome: "drain_host_step_queue" in model.hosts["web1"]["tasks"])
+        assert needs_files(model.settings) and model.posted == []
         model.hosts["web1"]["connections"] = []
         model.until(lambda outcome: model.posted)
 

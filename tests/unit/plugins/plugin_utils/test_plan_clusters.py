@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
@@ -104,7 +104,7 @@ class TestOneHost:
         model.announce("e1", "web1")
         model.until(lambda outcome: out(model) == ["web1"])
         # It hands over while somebody is still connected, and no role is needed.
-        assert model.posted == [] and not needs_roles(model.settings) and model.outcome["by_role"] == {}
+        assert model.posted == [] and not needs_files(model.settings)
         model.hosts["web1"]["connections"] = []
         model.until(lambda outcome: model.posted)
         model.start("e1")

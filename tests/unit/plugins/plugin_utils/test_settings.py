@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.loader import init_plugin_loader
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_roles
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
     LIST,
@@ -162,10 +162,10 @@ def test_a_task_file_that_can(tmp_path, text):
 
 
 @pytest.mark.parametrize("option", ["drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after"])
-def test_a_task_file_is_the_business_of_a_role(tmp_path, option):
+def test_a_task_file_must_be_run_by_the_passes(tmp_path, option):
     (tmp_path / "tasks.yml").write_text("")
-    assert not needs_roles(read_settings({"web1": OURS}, {"web1"}, str(tmp_path))[0])
-    assert needs_roles(read_settings({"web1": dict(OURS, **{option: "tasks.yml"})}, {"web1"}, str(tmp_path))[0])
+    assert not needs_files(read_settings({"web1": OURS}, {"web1"}, str(tmp_path))[0])
+    assert needs_files(read_settings({"web1": dict(OURS, **{option: "tasks.yml"})}, {"web1"}, str(tmp_path))[0])
 
 
 def test_what_cannot_be_resolved_is_not_taken_for_not_set():
