@@ -36,6 +36,8 @@ class Custom(Balancer):
         task_done: bool = False,
     ) -> RoleResult:
         """C(acts): the results of M(graceful.azure.task_hold) before the task file ran, and after it."""
+        if not acts:
+            return {"done": check_mode, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
         hold, needed = acts[0], self.needs_tasks(direction, acts)
         if task_done or needed:
             reason = f"{task_file} has {'set' if task_done else 'not set'} load_balancer_done"

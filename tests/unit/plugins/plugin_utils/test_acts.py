@@ -215,6 +215,8 @@ class TestTaskFiles:
         (act,) = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ())]
         assert (act["part"], act["module"], act["balancer"]) == ("balancer", "task_hold", 0)
         assert act["args"]["name"] == ["load_balancer_custom"] and act["file"] == {"record": "load_balancer_custom", "path": "/o.yml"}
+        unanswered = [done("answer", answered=False, reason="503")]
+        assert not due("last", model, unanswered) and due("restoring", model, unanswered)
 
 
 class TestBeforeItsBalancers:
