@@ -37,17 +37,10 @@ MOMENTS = {name: 0 if name in VARIANTS else 10 for name in SCENARIOS}
 """Kills at random moments in each scenario."""
 WINDOWS_KILLS = 26
 """Kills at a task of a run with Windows hosts."""
-ROLES = "graceful.azure."
-PASS = (ROLES, "Plan", "Take the step")
+FILE = ("Begin with what is not done", "Run it", "Do what comes")
+"""How the tasks begin that run a task file of the user's own, with those of the file."""
+PASS = ("Plan", *FILE)
 """How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
-CHANGES = (
-    "drain_host : Put the hold",
-    "drain_host : Record that they are done",
-    "drain_host : Record that it is drained",
-)
-"""The tasks that change or record something, where a step needs its role, and that only runs if there are task files of the user's own."""
-WAITING = ("Ask what is not given", "Begin to wait", "Wait for each event", "See that it is done")
-"""The tasks of a role that is used alone, which a step skips."""
 STRIDE = 3
 """So many points further does the share of the next scenario begin."""
 
@@ -100,8 +93,8 @@ def points(scenario, tasks, seed):
     """Where to kill, as (task, occurrence): the first and the last occurrence of every task of one scenario, and each turn but the first, which only
     looks, again and again; of the others a share.
 
-    A share has whatever changes or records something in a role, and so many of the other points of a pass, beginning where the share of
-    the scenario before ends, that together they have them all.
+    A share has what runs a task file of the user's own, and so many of the other points of a pass, beginning where the share of the scenario before ends,
+    that together they have them all.
     """
     found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
     turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
@@ -109,9 +102,9 @@ def points(scenario, tasks, seed):
         assert len(found) + len(turns) <= KILLS[scenario], "there are more points than cases"
         return found + [turns[number % len(turns)] for number in range(KILLS[scenario] - len(found) if turns else 0)]
     turn = [name for name in SCENARIOS if name != EVERY_POINT].index(scenario)
-    needed = [point for point in found if point[0].removeprefix(ROLES) in CHANGES]
-    assert len(needed) <= KILLS[scenario], "there are more steps than cases"
-    others = turns + [point for point in found if point[0].startswith(PASS) and not point[0].endswith((*CHANGES, *WAITING))]
+    needed = [point for point in found if point[0].startswith(FILE)]
+    assert len(needed) <= KILLS[scenario], "there are more points than cases"
+    others = turns + [point for point in found if point[0].startswith(PASS) and point not in needed]
     begin = (random.Random(seed).randrange(100) + STRIDE * turn) % len(others)
     return (needed + others[begin:] + others[:begin])[: KILLS[scenario]]
 

@@ -12,35 +12,27 @@ import shlex
 from collections import Counter
 
 import pytest
-import yaml
 
 from tests.chaos import killer
-from tests.chaos.killer import CHANGES, DELAYS_OF_TURN, EVERY_POINT, KILLS, MOMENTS, ROLES, TURN, WAITING, Case
+from tests.chaos.killer import DELAYS_OF_TURN, EVERY_POINT, KILLS, MOMENTS, TURN, Case
 from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
 
 AROUND = ["Check the settings before anything is done", "Pass by pass", "End the passes", "Tell what became of each event"]
 LOOKS = [TURN, "Plan"]
-DRAIN = [
-    *("Go in the direction asked for", "Begin", "Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file"),
-    *("Record that they are done", "Wait until nobody is connected", "Stop the services", "Record that it is drained", "Give the result"),
-]
-HELD = ["Put the hold", "Begin with what is recorded", "Run the user's tasks", "Run the task file", "Record that they are done"]
-AGAIN = {"Pass by pass": 4, "End the passes": 6, **dict.fromkeys(HELD, 2), **dict.fromkeys(LOOKS, 6)}
+FILES = ["Begin with what is not done", "Run it", "Do what comes first", "Do what comes last"]
+AGAIN = {"Pass by pass": 4, "End the passes": 6, **dict.fromkeys(FILES[:2], 2), **dict.fromkeys(LOOKS, 6)}
 
 
 def tasks(scenario):
     """What a run of a scenario may consist of: every task with its last occurrence."""
-    found = [*AROUND[:2], *LOOKS]
-    if scenario.variables == OWN_TASKS:
-        # Only what has task files of its own needs a role.
-        found += ["Take the step: drain_host", *(f"{ROLES}drain_host : {name}" for name in DRAIN)]
-    return {task: AGAIN.get(task.partition(" : ")[2] or task, 1) for task in [*found, *AROUND[2:]]}
+    files = FILES if scenario.variables == OWN_TASKS else []
+    return {task: AGAIN.get(task, 1) for task in [*AROUND[:2], *LOOKS, *files, *AROUND[2:]]}
 
 
 KNOWN = {name: {"trace": tasks(scenario), "controllers": [{"begin": 100.0, "end": 140.0}]} for name, scenario in SCENARIOS.items()}
 
 
-def scenario_has_no_role(scenario):
+def has_no_files(scenario):
     return SCENARIOS[scenario].variables != OWN_TASKS
 
 
@@ -66,11 +58,10 @@ class TestPoints:
     def test_the_others_have_all_that_changes_something_and_nothing_around_the_passes(self, scenario):
         known = KNOWN[scenario]["trace"]
         found = points(scenario)
-        assert len(found) == len(set(found)) == min(KILLS[scenario], 2 + known[TURN] - 1 if scenario_has_no_role(scenario) else 99)
-        changing = {ROLES + task for task in CHANGES} & set(known)
-        assert {(task, occurrence) for task in changing for occurrence in (1, known[task])} <= set(found)
+        assert len(found) == len(set(found)) == min(KILLS[scenario], 2 + known[TURN] - 1 if has_no_files(scenario) else 99)
+        assert {(task, occurrence) for task in set(FILES) & set(known) for occurrence in (1, known[task])} <= set(found)
         assert not {task for task, _occurrence in found} & set(AROUND)
-        assert not scenario_has_no_role(scenario) or {occurrence for task, occurrence in found if task == TURN} >= set(range(3, known[TURN] - 1))
+        assert not has_no_files(scenario) or {occurrence for task, occurrence in found if task == TURN} >= set(range(3, known[TURN] - 1))
 
     @pytest.mark.parametrize("seed", ["1", "2", "abc"])
     def test_together_they_have_each_several_times(self, seed):
@@ -80,28 +71,9 @@ class TestPoints:
             known = KNOWN[scenario]["trace"]
             killed.update((task, "turn" if task == TURN else "first" if occurrence == 1 else "last") for task, occurrence in points(scenario, seed))
             there.update((task, which) for task, last in known.items() if task != TURN for which in (("first", "last") if last > 1 else ("first",)))
-        wanted = {point for point in there if point[0] not in AROUND and not point[0].endswith(WAITING)}
+        wanted = {point for point in there if point[0] not in AROUND}
         assert killed[TURN, "turn"] >= 4 * len(SCENARIOS)
-        # The role drain_host has a step in two scenarios alone.
-        assert not {point for point in wanted if killed[point] < 2 and ("drain_host" not in point[0] or point[0].removeprefix(ROLES) in CHANGES)}
-
-    def test_what_changes_something_is_what_the_roles_have_modules_for(self):
-        # No host of these chaos tests has services of systemd, IIS or a cluster.
-        others = {"graceful.azure.service_hold", "graceful.azure.iis_hold", "graceful.azure.cluster_hold"}
-
-        def found(tasks):
-            for task in tasks:
-                if any(module.startswith("graceful.azure.") and module.endswith("_hold") and module not in others for module in task):
-                    yield task["name"]
-                for part in ("block", "rescue", "always"):
-                    yield from found(task.get(part, ()))
-
-        names = set()
-        for path in (killer.ROOT / "roles" / "drain_host" / "tasks").glob("*.yml"):
-            # The other direction.
-            if path.name != "running.yml":
-                names |= {f"drain_host : {name}" for name in found(yaml.safe_load(path.read_text(encoding="utf-8")))}
-        assert names == set(CHANGES)
+        assert not {point for point in wanted if killed[point] < 2}
 
     def test_too_many_points_are_an_error(self):
         with pytest.raises(AssertionError, match="more points than cases"):
