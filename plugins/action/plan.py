@@ -264,7 +264,7 @@ class ActionModule(ActionBase):
 
         It runs each task file of the user's own once, after the acts that wait for it, and then does these again.
         """
-        ran = last.get("ran") or {name: [file["record"]] for name, file in last["files"].items()}
+        ran = last.get("ran") or {name: [file["record"]] for name, file in (last.get("files") or {}).items()}
         wanted = {name: cls._file(acted[name]) for name, facts in known.items() if cls._acts(facts)}
         files = {name: file for name, file in wanted.items() if file and file["record"] not in ran.get(name, ())}
         if files:

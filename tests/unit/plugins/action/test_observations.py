@@ -195,7 +195,7 @@ class TestActs:
         scene.told = {"done": True, "changed": True, "diff": {"before": 1, "after": 2}, "warnings": ["w"], "invocation": {}}
         seen = self.take(scene, "steps")
         assert seen["diff"] == [{"before": 1, "after": 2}] and seen["warnings"] == ["w"]
-        assert seen["acts"] == [{"done": True, "changed": True, "part": "steps", "ended_at": 1000.0}]
+        assert seen["acts"] == [{"done": True, "changed": True, "part": "steps", "ended_at": 1000.0, "balancer": 0}]
 
 
 class TestNews:

@@ -236,7 +236,7 @@ class TestTaskFileOfTheUsersThatTakesOut:
         [
             {"drain_host": {"steps": [service("web.service")]}},
             {"drain_host": {"steps": [tasks("switch", **{"in": "/in.yml"})]}},
-            {"restore_service": {"timeout": 300.0, "before": True}},
+            {"drain_host": {"steps": [tasks("restore_service_before", out="", **{"in": "/in.yml"})]}},
         ],
         ids=["a service that is stopped", "a step that is undone", "a file that runs before the answer"],
     )

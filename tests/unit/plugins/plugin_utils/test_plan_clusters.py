@@ -49,8 +49,8 @@ class TestTheList:
             (["other"], False, "cluster"),
             (["shop"], True, "service"),
         ]
-        assert KINDS["pacemaker"].acts(goes[0], hold) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
-        comes = [KINDS[group["type"]].acts(group, release) for group in groups_in(steps, ["cluster_pacemaker"])]
+        assert KINDS["pacemaker"].acts(goes[0], hold, {}) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
+        comes = [KINDS[group["type"]].acts(group, release, {}) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
         given = {"type": "pacemaker", "options": {"node": None}, "timeout": 1.0, **release}
         assert comes == [{"name": "other", **given}, given]
