@@ -193,7 +193,9 @@ def files_of(path, known=()):
     found = {path: content}
     for part in parts(content):
         for key, name in part.items():
-            if re.search(r"\.(import|include)_(playbook|tasks)$", key) and path.parent / name not in {*known, *found}:
+            # The task files of users are none of ours.
+            is_ours = re.search(r"\.(import|include)_(playbook|tasks)$", key) and isinstance(name, str)
+            if is_ours and path.parent / name not in {*known, *found}:
                 found.update(files_of(path.parent / name, {*known, *found}))
     return found
 

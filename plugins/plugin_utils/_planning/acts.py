@@ -82,7 +82,7 @@ def _balancer(host: Host, direction: str, step: StepJson) -> Acts:
     hold = holding(step) if direction == "out" else _release(step)
     acts: Acts = []
     for number, (provider, settings) in in_order(enumerate(host.balancers), direction):
-        more = {"balancer": number}
+        more: Json = {"balancer": number}
         file = provider.file(settings, direction)
         if file:
             more["file"] = file

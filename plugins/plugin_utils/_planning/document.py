@@ -307,7 +307,7 @@ def _read_settings(found: Json, where: str) -> Settings:
     if isinstance(drain, dict) and "steps" not in drain:
         # A journal from before the first release has services, and whether there are task files.
         files = {key: key for key in ("before", "after") if drain.get(key)}
-        drain = dict(drain, steps=steps_of(services=drain.get("services"), **files))
+        drain = dict(drain, steps=steps_of(files.get("before"), (), drain.get("services"), files.get("after")))
     inner = {
         "drain_host": typed(DrainSettings, drain, f"drain_host in {where}"),
         "restore_service": typed(RestoreSettings, found.get("restore_service"), f"restore_service in {where}"),

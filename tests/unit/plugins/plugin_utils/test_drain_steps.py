@@ -71,7 +71,7 @@ class TestOneList:
         assert acts[1] == {"sites": ["blog"], "timeout": 0, "state": "present"}
         # The last one takes along whatever else is on record.
         assert names(groups_in(steps, ["service", "iis"])) == [[], ["blog"], []]
-        assert KINDS["iis"].acts(groups_in(steps, ["iis"])[-1], hold) == {"timeout": 0, "state": "present"}
+        assert KINDS["iis"].acts(groups_in(steps, ["iis"])[-1], hold, {}) == {"timeout": 0, "state": "present"}
 
     def test_a_host_without_sites_is_not_asked_for_them(self):
         """Where nobody knows which records a host has, it is asked for services alone: a module more would cost every host."""
