@@ -108,6 +108,7 @@ def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Ke
     """Why nothing accepts connections at servers of some backends that get requests and that nobody checks. For HAProxy such a server is up.
 
     One without a port of its own takes the client's, so it cannot be asked. The same is true for one on a Unix socket, whose path HAProxy does not tell.
+    If no server of a backend accepts any, this proves nothing: they may take connections from an address or a network of HAProxy's alone.
 
     C(asked): what earlier calls have found, which are not asked again.
     """
@@ -120,8 +121,9 @@ def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Ke
     }
     found = silent_places(places.values())
     asked.update((key, found[place]) for key, place in places.items())
-    keys = [(server.backend, server.name) for server in unchecked]
-    return {key: why for key, why in ((key, asked.get(key)) for key in keys) if why}
+    silent = {key: why for key, why in ((key, asked.get(key)) for key in ((server.backend, server.name) for server in unchecked)) if why}
+    answering = {server.backend for key, server in seen.servers.items() if server.in_service and key not in silent}
+    return {key: why for key, why in silent.items() if key[0] in answering}
 
 
 class Step(NamedTuple):

@@ -227,20 +227,30 @@ class Loaded:
 
 
 class Silence:
-    """Which servers accept no connection. Open-source nginx does not check that, so each of their places is asked once."""
+    """Which servers accept no connection. Open-source nginx does not check that, so each of their places is asked once.
+
+    If no server of an upstream accepts any, this proves nothing: they may take connections from an address or a network of nginx's alone.
+    """
 
     def __init__(self, resolver: Resolver, has_udp: bool, known: dict[Place, Optional[str]] | None = None) -> None:
         self._resolver = resolver
         self._has_udp = has_udp
         self._known: dict[Place, Optional[str]] = {} if known is None else known
+        self._asked: list[Server] = []
 
     def ask(self, servers: Iterable[Server]) -> None:
-        """Ask all places of these servers at once."""
+        """Ask all places of these servers at once: of all that get requests."""
+        servers = list(servers)
+        self._asked += servers
         places = [place for server in servers for place in self._places(server)]
         self._known.update(silent_places(place for place in places if place not in self._known))
 
     def of(self, server: Server) -> str | None:
-        """Why nothing answers at a server. None if something does at one of its addresses, or if it cannot be asked."""
+        """Why nothing answers at a server. None if something does at one of its addresses, or if that is not known."""
+        others = (other for other in self._asked if other.context == server.context and not set(other.upstreams).isdisjoint(server.upstreams))
+        return self._said(server) if any(self._said(other) is None for other in others) else None
+
+    def _said(self, server: Server) -> str | None:
         said = [self._known[place] for place in self._places(server) if place in self._known]
         return None if not said or None in said else said[0]
 

@@ -215,7 +215,8 @@ servers:
         - Why nothing accepts connections at a server that gets traffic although nobody checks it. HAProxy takes such a server for up.
           RV(servers[].in_service) is then V(false).
         - The module asks each of them once, all side by side, and waits one second at most.
-        - Null if something accepts connections, if HAProxy checks the server, or if it cannot be asked because it has no address or no port of its own.
+        - Null if something accepts connections, if HAProxy checks the server, if it cannot be asked because it has no address or no port of its own, or if no
+          server of the backend accepts connections, which proves nothing.
       type: str
     unresolved:
       description:

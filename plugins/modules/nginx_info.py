@@ -249,7 +249,9 @@ servers:
       description: Why it is not known where it leads. Null if it is.
       type: str
     silent:
-      description: Why nothing answers where it leads, as a phrase. Null if something does, if the line is out, or if it cannot be asked.
+      description:
+        - Why nothing answers where it leads, as a phrase. Null if something does, if the line is out, if it cannot be asked, or if no server of the
+          upstream answers, which proves nothing.
       type: str
   sample:
     - context: http

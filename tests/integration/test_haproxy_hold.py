@@ -405,6 +405,17 @@ class TestMinimumInService:
             haproxy.ask("set server www/web3 state ready")
             assert hold(haproxy, min_in_service="1")["refused"] == [], "one without a port of its own cannot be asked and counts"
 
+    def test_where_no_server_of_a_backend_answers_their_states_decide(self, start, hold):
+        """Perhaps they take connections from HAProxy alone, such as with `source` and a firewall. Otherwise all hosts could go out at once."""
+        with contextlib.closing(listener()) as web:
+            port, dead = web.getsockname()[1], free_port()
+            haproxy = start(
+                f"backend www\n  server web1 127.0.0.1:{dead}\n  server web2 127.0.0.1:{dead}\n"
+                f"backend api\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{port}\n"
+            )
+            assert hold(haproxy, min_in_service="1", backends=["www"], check=True)["refused"] == []
+            assert hold(haproxy, min_in_service="2", backends=["www"])["refused"] == ["web1 stays: 2 of 2 in service in www, 2 must stay."]
+
     def test_a_silent_agent_tells_nothing(self, start, hold):
         """HAProxy leaves its server up, and so is each that takes over the state of that one."""
         with contextlib.closing(listener()) as web:

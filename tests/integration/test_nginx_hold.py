@@ -295,6 +295,14 @@ def test_the_last_server_that_answers_stays(bed):
     assert bed.hold(server=bed.two, min_in_service=1, check=True)["refused"] == [], "what does not answer may go"
 
 
+def test_where_no_server_answers_the_lines_decide(bed):
+    """Perhaps they take connections from nginx alone, such as with C(proxy_bind) and a firewall. Otherwise all hosts could go out at once."""
+    assert {server["silent"] for server in bed.info()["servers"]} == {None}
+    assert bed.hold(min_in_service=1, check=True)["refused"] == []
+    refused = [f"{bed.one} stays: 2 of 2 in service in upstream {name}, 2 must stay." for name in ("shop", "api")]
+    assert bed.hold(min_in_service=2)["refused"] == refused
+
+
 def test_an_operators_down_is_never_touched(bed):
     bed.up.write_text(bed.up.read_text().replace("max_fails=3;", "max_fails=3 down;"))
     bed.nginx.reload()
