@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.nginx import still_there
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import nginx_server
 from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import ServersWaitAction
 
 
 class ActionModule(ServersWaitAction):
     def busy(self, server):
-        return still_there(f"{server['server']} in upstream {server['upstream']}", server)
+        return nginx_server(f"{server['server']} in upstream {server['upstream']}", server)

@@ -532,6 +532,10 @@ class Members(Driver[Seen]):
     def still_on(self) -> list[str]:
         """Why the member is not out and drained although it is to be, in sentences. Nothing is changed."""
         ((_name, seen, record),) = self.look()
+        return self.why_on(seen, record)
+
+    def why_on(self, seen: Seen, record: Record | None) -> list[str]:
+        """The same of what a look has returned."""
         if (seen.ours or seen.foreign) and seen.left is None:
             return []
         condition = self.condition(record, seen)

@@ -139,9 +139,16 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
 
     def still_on(self) -> list[str]:
         """What is not down although it is to be, in sentences. Nothing is changed."""
-        # What is not there any more is as good as down.
+        return self.why_on(self.look_only())
+
+    def look_only(self) -> list[tuple[str, State, Record | None]]:
+        """The things for somebody who changes nothing. What is not there any more is as good as down, and no error."""
         self._insists = False
-        return [self._why_on(record, seen) for _name, seen, record in self.look() if not self.is_down(seen)]
+        return self.look()
+
+    def why_on(self, things: list[tuple[str, State, Record | None]]) -> list[str]:
+        """What is not down of the things that a look has returned, in sentences."""
+        return [self._why_on(record, seen) for _name, seen, record in things if not self.is_down(seen)]
 
     def _why_on(self, record: Record | None, seen: State) -> str:
         said = "%s is %s" % (self.label(seen), self.state(seen))

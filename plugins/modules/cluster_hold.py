@@ -178,7 +178,6 @@ conflicts:
   sample: []
 """
 
-import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
@@ -190,6 +189,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._duties.cluster import LOOKS, Clock, bears_name, follow
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     HoldError,
@@ -211,22 +211,7 @@ def argument_spec():
     )
 
 
-# How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
-LOOKS = 4
 REQUIRED_IF = [("state", "present", ("event_ids", "type", "name"))]
-
-
-class Clock:
-    """How long the call may still take."""
-
-    def __init__(self, timeout, monotonic=time.monotonic, sleep=time.sleep):
-        self.monotonic = monotonic
-        self.sleep = sleep
-        self._ends = monotonic() + timeout
-
-    @property
-    def left(self):
-        return max(0.0, self._ends - self.monotonic())
 
 
 def run(params, check_mode, tools=None, store=None, types=None, clock=None):
@@ -242,7 +227,7 @@ def run(params, check_mode, tools=None, store=None, types=None, clock=None):
         driver = Members(member, store, request, type_name, name, options, tools.boot_id(), params["force"])
         if params["timeout"] <= driver.pause:
             driver.pause = params["timeout"] / LOOKS
-        results.append(_continue(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
+        results.append(follow(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
     waiting_for = [waiting for _engine, waiting in results if waiting]
     engines = [engine for engine, _waiting in results]
     return {
@@ -277,35 +262,9 @@ def _held(store, types, params, tools):
             found.append((type_name, name, record["options"]))
     if not found and params["type"] and params["options"] is not None:
         options = _checked(types, params)
-        if _bears_name(types[params["type"]](options, tools)):
+        if bears_name(types[params["type"]](options, tools)):
             found.append((params["type"], params["name"] or params["type"], options))
     return found
-
-
-def _bears_name(member):
-    try:
-        return member.bears_name and member.look().ours
-    except MemberError:
-        # Nothing says that it was taken out, so nobody waits for a cluster that cannot be asked.
-        return False
-
-
-def _continue(engine, clock, title):
-    """Run the engine. Returns it with what is left to wait for.
-
-    A cluster that cannot be asked after the event may be starting still, so that is waited for. Before the event it is an error at once.
-    """
-    while True:
-        try:
-            engine.run(clock.left)
-            return engine, "; ".join(engine.waiting_for)
-        except MemberError as error:
-            told = "%s: %s" % (title, error)
-            if engine.request.present:
-                raise MemberError(told) from error
-            if clock.left <= 0:
-                return engine, told.rstrip(".")
-            clock.sleep(min(engine.driver.pause, clock.left))
 
 
 def main():

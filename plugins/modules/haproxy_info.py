@@ -424,116 +424,16 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._duties.haproxy import observe, observe_absent, with_own_ports
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import arrived, condition_of, describe, silent_servers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
-    READY,
-    HaproxyError,
-    parse_places,
-    same_process,
-    source_address,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    DEFAULT_STATE_DIR,
-    RESTORING,
-    HoldError,
-    Store,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, Store
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 LOOK_SECONDS = 0.5
-
-
-def observe(haproxy, store, names, places=(), asked=None):
-    while True:
-        with store.locked() as locked:
-            seen = haproxy.look()
-            records = Records(store.records(KIND), haproxy.path, seen)
-            records.discount_former()
-            holds = records.ours
-        # Without a lock, a hold may be put between the look and the reading of the records.
-        if locked or not holds:
-            break
-    sticky = haproxy.sticky_backends(seen)
-    # The addresses to which the names led when they were taken out, and the addresses that the task gives.
-    places = set(places)
-    for record in holds:
-        led = record.get("leads_to")
-        if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
-            places.add((led.get("address"), led.get("port") or 0))
-    concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(places)}
-    backends = [backend for backend in seen.backends_with_servers if backend in concerned]
-    silent = silent_servers(seen, backends, asked)
-    servers = []
-    for key, server in seen.servers.items():
-        if server.backend not in backends:
-            continue
-        record = records.get(key)
-        servers.append(
-            dict(
-                describe(server, record, condition_of(record, server, seen.process), arrived(record, server, seen.process)),
-                quiet_for=0.0,
-                address=server.address,
-                port=server.port,
-                source_address=source_address(server.address, server.port),
-                connections=server.connections,
-                operational=server.operational,
-                backup=server.backup,
-                in_service=server.in_service and key not in silent,
-                silent=silent.get(key),
-                unresolved=server.unresolved,
-                returns_by_itself=server.returns_by_itself,
-                returns_by_agent=server.returns_by_agent,
-                idle=server.settled,
-                checked=seen.is_watched(server),
-                process_noted=record is None or same_process(record_process(record), seen.process),
-                restoring=record is not None and record["phase"] == RESTORING,
-            )
-        )
-    return {
-        "process": {"pid": seen.process.pid, "started": seen.process.started},
-        "level": haproxy.level(),
-        "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
-        "servers": servers,
-        "missing": [name for name in names or [] if not seen.backends_of(name)],
-        "holds": holds,
-        "other_holds": records.others,
-        **machine_facts(store.state_dir),
-        "absent": False,
-    }
-
-
-def with_own_ports(seen):
-    """The same, and for each server that is out, from which ports HAProxy is connected to it."""
-    out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
-    own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
-    for server in seen["servers"]:
-        server["own_ports"] = None if own is None or server not in out else {}
-    for server in out if own is not None else ():
-        for (address, port), (to_address, to_port) in own:
-            if to_address == server["address"] and server["port"] in (None, to_port):
-                server["own_ports"].setdefault(address, []).append(port)
-    return seen
-
-
-def observe_absent(store):
-    """The result for a machine on which no HAProxy runs."""
-    return {
-        "process": None,
-        "level": None,
-        "backends": [],
-        "servers": [],
-        "missing": [],
-        # No HAProxy runs, so none of the records belongs to another one.
-        "holds": store.records(KIND),
-        "other_holds": [],
-        **machine_facts(store.state_dir),
-        "absent": True,
-    }
 
 
 def run(params, check_mode=False, monotonic=time.monotonic, sleep=time.sleep, still_wanted=lambda: None):

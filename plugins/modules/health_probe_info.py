@@ -174,136 +174,22 @@ time:
   type: str
 """
 
-import contextlib
-import threading
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec, as_recorded
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, ask_url
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import ALREADY_OUT, KIND, ThisMachine, condition_of, describe, record_of
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports
+from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import Look, LookedAt
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KIND
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
-    check_writable,
     utc_now,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
-
-SAMPLE_SECONDS = 0.05
-LOOK_SECONDS = 0.5
-ANSWER_SECONDS = 2.0
-
-
-class LookedAt(ThisMachine):
-    """What a look needs of this machine besides."""
-
-    sample_seconds = SAMPLE_SECONDS
-    look_seconds = LOOK_SECONDS
-
-    @staticmethod
-    def arrivals(ports, peers, monotonic):
-        return Arrivals(ports, peers, monotonic)
-
-    @staticmethod
-    def connections(ports):
-        return counted(ports).connections
-
-    @staticmethod
-    def ask(url, seconds, validate_certs, arrivals):
-        """None if the URL answers, otherwise why not. Connections that come meanwhile are counted."""
-        own, readings = [], []
-        with _read_on(arrivals, readings):
-            # It may be on one of the ports whose new connections are counted, and this is none.
-            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
-        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
-        for reading in readings:
-            arrivals.see(reading, but)
-        return said
-
-    @staticmethod
-    def check_writable(state_dir):
-        check_writable(state_dir)
-
-
-@contextlib.contextmanager
-def _read_on(arrivals, readings):
-    """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
-    done = threading.Event()
-
-    def read():
-        while not done.wait(SAMPLE_SECONDS):
-            try:
-                readings.append(arrivals.read())
-            except ConnectionsError:
-                return  # the next reading of the main thread says it
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        done.set()
-        reader.join()
-
-
-class Look:
-    """One look at the health answer and at the connections."""
-
-    def __init__(self, params, action, store, boot_id, machine):
-        self._machine = machine
-        self._params = params
-        self._action = action
-        self._store = store
-        self._boot_id = boot_id
-        self._out_since = None
-        try:
-            self._peers = {parse_address(peer) for peer in params["peer"]}
-        except ConnectionsError as error:
-            raise ValueError("peer: %s" % error) from None
-
-    def begin(self, monotonic):
-        self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
-
-    def see(self):
-        """What is there now."""
-        with self._store.locked():
-            record = record_of(self._store, self._action)
-            action = as_recorded(self._action, record)
-            seen = action.look(record, self._boot_id)
-            holds = self._store.records(KIND)
-            if record is not None and record["path"] not in [held["path"] for held in holds]:
-                holds.append(dict(record, from_mark=True))
-        condition = condition_of(record, seen, self._boot_id)
-        answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
-        self._note(answer)
-        left = None
-        if answer["state"] == "failing":
-            # The balancer needs its time to notice, whoever made the answer fail.
-            left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
-        found = self._machine.connections(self._params["ports"]) if self._params["ports"] else []
-        connections = [entry for entry in found if entry["peer"] not in self._peers]
-        return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
-
-    def _note(self, answer):
-        """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""
-        if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
-            self._out_since = None
-            return
-        now = self._machine.clock()
-        if self._out_since is None:
-            self._out_since = now
-        answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
-
-    def _ask(self):
-        if not self._params["url"]:
-            return None
-        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
-        return {"passes": said is None, "said": said}
 
 
 def quiet_since_noticed(seen, quiet_for, notice):

@@ -390,13 +390,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import key_of, rights_problem, tested
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
     HoldError,
     Store,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Silence
@@ -426,19 +427,7 @@ def run(params, check_mode, run_command, monotonic=time.monotonic, sleep=time.sl
     if missing and (params["wait_for"] is not None or timeout and not check_mode):
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
-    problem = None
-    for is_last in (False, False, True):
-        try:
-            difference = seen.configuration.differs_from(nginx.check())
-        except Refused as error:
-            problem = str(error)
-            break
-        if difference is None:
-            break
-        if is_last:
-            raise NginxError("The configuration %s cannot be read as nginx reads it: %s" % (nginx.configuration, difference))
-        # Somebody may just be writing a file.
-        seen = watch.saw(Look(nginx, store))
+    seen, problem = tested(nginx, lambda: watch.saw(Look(nginx, store, resolver=resolver)), seen)
     twice = None
     if timeout and not check_mode:
         twice = set()
@@ -514,10 +503,6 @@ def concerning(servers, names, addresses):
     return [server for server in servers if server in named or server["unresolved"] or leads_there(server)]
 
 
-def key_of(server):
-    return server["context"], server["upstream"], server["server"], server["file"]
-
-
 def idle_servers(servers):
     return {key_of(server) for server in servers if server["idle"]}
 
@@ -530,19 +515,6 @@ def is_idle(servers, awaited, twice=None):
         for server in servers
         if awaited is None or spelled(server["server"]) in spellings or server["for_server"] in awaited
     )
-
-
-def rights_problem(nginx, servers):
-    try:
-        os.kill(nginx.pid, 0)
-    except PermissionError:
-        return "user id %d may not signal nginx (process %d): give the task the rights (become)" % (os.geteuid(), nginx.pid)
-    except ProcessLookupError:
-        return "the master process %d of nginx has ended" % nginx.pid
-    for path in sorted({server["file"] for server in servers}):
-        if not os.access(os.path.dirname(path), os.W_OK):
-            return "the folder of %s cannot be written by user id %d" % (path, os.geteuid())
-    return None
 
 
 def main():

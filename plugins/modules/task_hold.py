@@ -125,59 +125,9 @@ journal_missed:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _journald
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    CHANGING,
-    HELD,
-    HoldError,
-    Request,
-    Store,
-    hold_argument_spec,
-    holders,
-    new_record,
-    same_content,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import put
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
-
-KIND = "task"
-
-
-class Tasks(Driver):
-    """The driver for the user's own tasks. They change things themselves, so there is only the record."""
-
-    def __init__(self, store, request, names, done, boot_id=None):
-        """``boot_id``: this boot, if what is done ends with it."""
-        self._boot_id = boot_id
-        self._store = store
-        self._request = request
-        self._names = names
-        self._done = done
-
-    def look(self):
-        return [(name, name, self._store.read(KIND, {"name": name})) for name in self._names]
-
-    def view(self, record, seen):
-        return {"done": bool(record and record["done"]), "held_by": holders(record)}
-
-    def put(self, hold, events):
-        record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
-        if record["done"] and self._boot_id is not None and record.get("boot_id") != self._boot_id:
-            record = dict(record, done=False)
-        if self._done and not record["done"]:
-            record = dict(record, done=True, done_since=self._request.now)
-            if self._boot_id is not None:
-                record["boot_id"] = self._boot_id
-        elif self._done is False and not set(events) <= set(record["events"]):
-            record = dict(record, done=False)
-        yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
-
-    def keep(self, hold, record):
-        # It was held again after its undoing had begun, and now it is undone.
-        return dict(record, done=False, phase=CHANGING) if self._done else record
-
-    def give_back(self, hold):
-        # One call says that the undoing begins, and a later one that it is done.
-        yield dict(hold.record, done=False, phase=CHANGING) if self._done is False else None
 
 
 def argument_spec():
@@ -200,18 +150,7 @@ def run(params, check_mode, store=None, boot_id=read_boot_id):
     if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
     store = store or Store(params["state_dir"], dry=check_mode)
-    engine = Engine(Tasks(store, request, names, params["done"], boot_id() if params["this_boot"] else None), store, request)
-    engine.run()
-    before = [hold.first for hold in engine.current]
-    after = [hold.record for hold in engine.current]
-    return {
-        "changed": not all(map(same_content, before, after)),
-        "held": any(before),
-        "done": all(record and record["done"] for record in after),
-        "last": not request.present and any(record and not request.taken_from(record["events"]) for record in before),
-        "held_by": list(dict.fromkeys(event_id for record in after for event_id in holders(record))),
-        "diff": engine.diff,
-    }
+    return put(store, request, names, params["done"], boot_id() if params["this_boot"] else None)
 
 
 def main():

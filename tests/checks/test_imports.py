@@ -25,6 +25,9 @@ LAYERS = [
     ("plugin_utils/_steps/*",),
     ("plugin_utils/_drain_steps/*",),
     ("module_utils/_step_looks.py",),
+    tuple(f"module_utils/_duties/{name}.py" for name in ("handle", "machine", "registry")),
+    (*(f"module_utils/_duties/{name}*.py" for name in ("azure", "cluster", "haproxy", "health_probe", "iis", "nginx", "service", "tasks")),),
+    ("module_utils/_duties/*",),
     (
         *(
             f"module_utils/_{name}*.py"
@@ -34,7 +37,7 @@ LAYERS = [
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
-PURE_UTILS = [f"module_utils/_{name}.py" for name in ("events", "pools", "spellings")]
+PURE_UTILS = [f"module_utils/_{name}.py" for name in ("duties/words", "events", "pools", "spellings")]
 PURE = [path for path in FILES if path.split("/")[1] in ("_planning", "_providers", "_steps", "_drain_steps")]
 
 
@@ -84,6 +87,15 @@ def test_what_decides_does_not_know_ansible(path):
 @pytest.mark.parametrize("path", [path for path in PURE if "/_providers/" in path and not path.endswith("/registry.py")])
 def test_no_provider_knows_another(path):
     assert [name for name in sorted(imported(path)) if "/_providers/" in name] == []
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.startswith("module_utils/_duties/") and layer(path) == layer("module_utils/_duties/haproxy.py")]
+)
+def test_no_duty_knows_another(path):
+    others = [name for name in sorted(imported(path)) if name in FILES and layer(name) == layer(path)]
+    # Services and what IIS runs are stopped in the same way.
+    assert others == (["module_utils/_duties/service.py"] if path.endswith("/iis.py") else [])
 
 
 @pytest.mark.parametrize("path", [path for path in PURE if "/_steps/" in path])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._iis import IisError
@@ -25,6 +26,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import Sys
 from ansible_collections.graceful.azure.plugins.modules import (
     approval_hold,
     connections_info,
+    duty,
+    duty_info,
     health_probe_hold,
     health_probe_info,
     hold_repair,
@@ -37,7 +40,7 @@ from ansible_collections.graceful.azure.plugins.modules import (
     task_hold,
     wait_for_answer,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Machine
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
 
 ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
+DUTIES = ("health_probe", "service", "iis", "tasks")
+"""The types of duties of a Windows host."""
 
 
 def run(action: ActionBase, name: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
@@ -72,7 +77,7 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
 
 def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
     """The options in their types, and what is wrong with them. A path is one of the host, so nothing is made of it here."""
-    spec = {key: dict(option, type="str") if option.get("type") == "path" else dict(option) for key, option in spec.items()}
+    spec = plain_paths(spec)
     if "default" in spec.get("state_dir", {}):
         spec["state_dir"]["default"] = STATE_DIR
     given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
@@ -80,6 +85,42 @@ def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, 
         given["state_dir"] = STATE_DIR  # in place of the default of other hosts
     checked = ArgumentSpecValidator(spec, **conditions).validate(given)
     return checked.validated_parameters, "; ".join(checked.error_messages)
+
+
+class DutiesThere(ThisMachine):
+    """What duties need of a Windows host."""
+
+    errors = (WindowsError,)
+
+    def __init__(self, windows: Windows, params: Options, check_mode: bool) -> None:
+        super().__init__(None, params["state_dir"], check_mode, params["ports"], windows.monotonic, windows.pause)
+        self._windows = windows
+
+    @staticmethod
+    def refuses(kind: str) -> str:
+        return "" if kind in DUTIES else f"{kind} is not possible on a Windows host; there is {', '.join(DUTIES)}"
+
+    @staticmethod
+    def spec_of(options: Options) -> Options:
+        return plain_paths(options)
+
+    def store(self) -> Records:
+        return Records(self._windows, self.state_dir, dry=self.check_mode)
+
+    def services(self) -> WindowsServices:
+        return WindowsServices(self._windows)
+
+    def iis(self) -> WindowsIis:
+        return WindowsIis(self._windows)
+
+    def health(self) -> Machine:
+        return Machine(self._windows, {"state_dir": self.state_dir})
+
+    def boot_id(self) -> str:
+        return boot_of(self._windows)
+
+    def take(self, step: Callable[[], Json]) -> Json:
+        return anew(step)
 
 
 def _client(windows: Windows) -> Callable[[Options], Client]:
@@ -134,6 +175,14 @@ def _probe_info(windows: Windows, params: Options) -> Json:
     return dict(seen, changed=False)
 
 
+def _duty(windows: Windows, params: Options) -> Json:
+    return dict(duty.run(params, DutiesThere(windows, params, windows.check_mode)))
+
+
+def _duty_info(windows: Windows, params: Options) -> Json:
+    return dict(duty_info.run(params, DutiesThere(windows, params, True)))
+
+
 def _repair(windows: Windows, params: Options) -> Json:
     return anew(lambda: hold_repair.run(params, windows.check_mode, lambda state_dir, dry: put_aside(windows, state_dir, dry)))
 
@@ -160,6 +209,8 @@ def _observe(windows: Windows, params: Options) -> Json:
 MODULES: dict[str, tuple[ModuleType, Options, Callable[[Windows, Options], Json]]] = {
     "approval_hold": (approval_hold, {}, _approval),
     "connections_info": (connections_info, {}, _connections),
+    "duty": (duty, {"required_if": duty.REQUIRED_IF}, _duty),
+    "duty_info": (duty_info, {}, _duty_info),
     "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),
     "health_probe_info": (health_probe_info, {"required_if": REQUIRED}, _probe_info),
     "hold_repair": (hold_repair, {}, _repair),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -125,7 +126,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         in_rotation=in_rotation,
         state=address["admin_state"],
         serves=address["admin_state"] != words.DOWN,
-        busy=words.still_there(settings, address),
+        busy=azure_address(words.place_name(settings), address),
         seen=machine.looked_at,
         # Azure has said that it is done. Only the host itself can tell more.
         looks=machine.looks(twice=not in_rotation),

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -311,7 +312,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         in_rotation=in_rotation,
         state=state,
         serves=server["in_service"],
-        busy=words.still_there(label, server, leads_to),
+        busy=haproxy_server(label, server, leads_to),
         count=count,
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
@@ -128,7 +129,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         in_rotation=in_rotation,
         state="maintenance" if answer["condition"] == "already_out" else answer["state"],
         serves=answer["state"] != "failing",
-        busy=words.still_there(settings, result),
+        busy=health_answer(words.place_name(settings), result, settings["url"], words.PREFIX),
         count=count,
         seen=machine.looked_at,
         looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
@@ -258,7 +259,7 @@ def _place(
     label = words.place_name(name, server)
     condition = CONDITIONS[server["condition"]]
     # Whoever reloads nginx next puts it there.
-    in_rotation = server["in_service"] or words.comes_back(server)
+    in_rotation = server["in_service"] or comes_back(server)
     is_waited_for = settings["server"] in machine.waited_for
     return Place(
         name=label,
@@ -266,7 +267,7 @@ def _place(
         in_rotation=in_rotation,
         state=words.state_of(server),
         serves=_serves(server),
-        busy=words.still_there(label, server),
+        busy=nginx_server(label, server),
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,
@@ -286,7 +287,7 @@ def _place(
         health=CONNECTION,
         conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
         note=note,
-        stays=words.never_out(label, server),
+        stays=never_out(label, server["never_out"]) if server.get("never_out") else "",  # journals of older releases do not have it
     )
 
 

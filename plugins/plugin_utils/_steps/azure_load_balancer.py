@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER, access_mistakes, access_of
@@ -47,13 +48,6 @@ def is_mine(settings: BalancerSettings, address: Json) -> bool:
 def may_send(address: Json) -> bool:
     """Whether Azure may still send new connections there. A change counts when Azure has finished it."""
     return address["admin_state"] != DOWN or not address["settled"]
-
-
-def still_there(settings: BalancerSettings, address: Json) -> tuple[str, ...]:
-    """Sentences: what keeps the host from being out."""
-    if address["admin_state"] == DOWN and not address["settled"]:
-        return (f"{place_name(settings)}: Azure has not finished the change yet",)
-    return (f"{place_name(settings)} is in rotation",) if may_send(address) else ()
 
 
 def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
@@ -166,7 +160,7 @@ def _busy(settings: BalancerSettings, look: Result) -> list[str]:
     if is_skipped(look):
         return []
     mine = [address for address in look["addresses"] if is_mine(settings, address)]
-    return [sentence for address in mine for sentence in still_there(settings, address)] if mine else list(mistakes_in(settings, look))
+    return [sentence for address in mine for sentence in azure_address(place_name(settings), address)] if mine else list(mistakes_in(settings, look))
 
 
 def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import HOSTS, QUIET, Balancer, Claim, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -27,16 +28,6 @@ SOCKET = "/run/haproxy/admin.sock"
 
 def place_name(machine: str, server: Json) -> str:
     return f"{server['backend']}/{server['server']} on {machine}"
-
-
-def still_there(place: str, server: Json, leads_to: str = "") -> tuple[str, ...]:
-    """Sentences: which requests a server still has, or that this is unknown. C(leads_to): the host's address, if the server does not have the host's name."""
-    if server["admin_state"] == "ready":
-        too = f", which leads to {leads_to} too," if leads_to else ""
-        return (f"{place}{too} is in rotation",)
-    if server["sessions"] or server["queue"]:
-        return (f"{plural(server['sessions'], 'session')}, {server['queue']} queued at {place}",)
-    return (f"{place}: {server['uncounted']}",) if server.get("uncounted") else ()
 
 
 def pools_of(server: Json) -> list[Pool]:
@@ -184,7 +175,7 @@ def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
         return [has_no_server(settings, machine)]
     # Those of other names that were taken out with it, because they lead to the same machine.
     servers += [server for server in look["servers"] if server.get("for_server") == settings["server"]]
-    sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
+    sentences = [sentence for server in servers for sentence in haproxy_server(place_name(machine, server), server)]
     if sentences or all(server["idle"] for server in servers):
         return sentences
     arrived = [server for server in servers if server.get("arrived")]

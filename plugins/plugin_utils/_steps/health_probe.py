@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, QUIET, Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -29,6 +30,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
+PREFIX = "load_balancer_health_probe_"
+"""What the names of its options begin with."""
 INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
 NEEDS = {
     "file": ("file",),
@@ -46,33 +49,6 @@ RECENT = 5.0
 
 def place_name(settings: BalancerSettings) -> str:
     return f"the health answer ({settings['on']})"
-
-
-def still_there(settings: BalancerSettings, look: Result) -> tuple[str, ...]:
-    """Sentences: what keeps the host from being idle, as far as its health answer and new connections tell."""
-    answer = look["answer"]
-    if answer["state"] != "failing":
-        return (f"{place_name(settings)} passes",)
-    found = []
-    if is_wrong(look):
-        found.append(
-            f"{settings['url']} still passes although {_what(answer)}: it is not what the answer depends on (load_balancer_health_probe_action and what"
-            " belongs to it), or load_balancer_health_probe_url is not what the probe asks"
-        )
-    if look["notice_left"]:
-        found.append(f"the balancer notices within {math.ceil(look['notice_left'])} s")
-    elif look.get("new_connections"):
-        found.extend(f"{plural(entry['count'], 'new connection')} came to port {entry['port']}" for entry in look["new_connections"])
-    return tuple(found)
-
-
-def is_wrong(look: Result) -> bool:
-    """Whether the answer passes although it was made to fail."""
-    return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))
-
-
-def _what(answer: Json) -> str:
-    return "its command was run" if answer["action"] == "command" else str(answer["told"])
 
 
 def may_send(look: Result) -> bool:
@@ -258,7 +234,7 @@ def _busy(settings: BalancerSettings, look: Result) -> list[str]:
         return []
     if look.get("problem") or look.get("state_dir_problem"):
         return [look.get("problem") or look["state_dir_problem"]]
-    found = list(still_there(settings, look))
+    found = list(health_answer(place_name(settings), look, settings["url"], PREFIX))
     if look.get("connections") and not found:
         found = [f"{plural(entry['count'], 'connection')} from {entry['peer']} on port {entry['port']}" for entry in look["connections"]]
     return found if found or look["idle"] else ["connections came until just now"]

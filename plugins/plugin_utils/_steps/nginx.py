@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import HOSTS, QUIET, Balancer, Claim, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -39,11 +40,6 @@ def state_of(server: Json) -> str:
     return IN_ROTATION if server["in_service"] else DOWN
 
 
-def comes_back(server: Json) -> bool:
-    """Whether nginx still has the parameter of our hold and the file has it no more, because somebody else removed it."""
-    return server["condition"] == "changed_meanwhile" and not server["down"] and not server["in_service"]
-
-
 def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
     """Whether a line has a host's own address. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
     return spelled(server["server"]) == spelled(settings["server"]) and is_in_files(settings, server, files)
@@ -67,33 +63,7 @@ def directive_name(machine: str, line: Json) -> str:
 
 def stays(machine: str, line: Json) -> str:
     """The sentence about a directive that passes requests to a host itself."""
-    return f"{directive_name(machine, line)} sends requests to it without an upstream, and nothing can take it out there: put the address into an upstream"
-
-
-def never_out(place: str, server: Json) -> str:
-    """The sentence about a server that gets requests whatever its line says; empty if it does not."""
-    why = server.get("never_out")  # journals of older releases do not have it
-    return f"nothing can take {place} out: {why}" if why else ""
-
-
-def still_there(place: str, server: Json) -> tuple[str, ...]:
-    """Sentences: which connections a server still has, or that this is unknown."""
-    if server.get("never_out"):
-        return (never_out(place, server),)
-    if server["in_service"] and server["down"] and server["condition"] == "already_out":
-        return (f"{place} has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx",)
-    if server["in_service"]:
-        return (f"{place} is in rotation",)
-    if comes_back(server):
-        return (f"somebody else removed the parameter down from {place}: the next reload of nginx puts it into rotation",)
-    found = []
-    if server["connections"]:
-        found.append(f"{plural(server['connections'], 'connection')} of nginx to {place}")
-    if server["former"]:
-        found.append(f"{plural(server['former'], 'client')} of workers from before the reload may still go to {place}")
-    if server["uncounted"]:
-        found.append(f"{place}: {server['uncounted']}")
-    return tuple(found)
+    return nginx_stays(directive_name(machine, line))
 
 
 def beside(machine: str, address: str, connections: int) -> str:
@@ -192,7 +162,7 @@ def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
     # What the role takes out with it: lines that it holds for this host, and others that lead to the same host.
     servers = named + [server for server in led if server.get("for_server") == settings["server"] or any(is_same_host(at, own) for at in places_of(server))]
     passes = [line for line in look.get("passes") or () if is_in_files(settings, line, files) and any(is_same_host(at, own) for at in places_of(line))]
-    sentences = [sentence for server in servers for sentence in still_there(place_name(machine, server), server)]
+    sentences = [sentence for server in servers for sentence in nginx_server(place_name(machine, server), server)]
     sentences += [stays(machine, line) for line in passes]
     # Other lines are none of this host's.
     if sentences or all(server["idle"] for server in servers):

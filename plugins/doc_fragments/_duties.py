@@ -1,0 +1,57 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this document fragment is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  duties:
+    description:
+      - The duties, in the order of C(graceful_azure_duties), whose entries they are. A plain text is the name of a service.
+      - Each has a C(type) and, if it is not the only one of its type, a C(name). The other keys are the options of the type.
+      - V(haproxy) - C(hosts) (required), C(server) (by default the inventory name of the host), C(socket), C(backends), C(state) (V(drain) or V(maint)),
+        C(quiet), C(absent), C(hard_stop_after).
+      - V(nginx) - C(hosts) (required), C(server), C(files), C(configuration).
+      - V(health_probe) - C(action) (required) and what that needs - C(file), C(file_means), C(service), C(command_out), C(command_back), C(responder_port),
+        C(responder_url), C(iis_site). Also C(interval), C(threshold), C(margin), C(url), C(peer).
+      - V(azure_load_balancer) - C(pool) (required), C(address), C(ip_address), and where the credentials are - C(auth_source), C(client_id), C(profile),
+        C(cloud_environment), C(arm_url), C(login_url), C(identity_url), C(ca_file). No entry has a secret.
+      - V(tasks) - C(out), C(back) (task files of your own), C(traffic).
+      - V(service) - none; its name is that of the service. V(iis) - C(sites), C(pools).
+      - V(pacemaker), V(slurm), V(patroni), V(rabbitmq), V(redis), V(consul), V(kubernetes) - C(cluster), and the options that
+        M(graceful.azure.cluster_hold) has in C(options) for the type.
+      - What is wrong in an entry fails the task before anything is touched.
+    type: list
+    elements: raw
+    required: true
+  ports:
+    description:
+      - The local TCP ports on which the host serves. The duties V(health_probe) and V(azure_load_balancer) need them, because their load balancers do not
+        tell which connections are left. They are counted on the host.
+    type: list
+    elements: int
+    default: []
+  state_dir:
+    description:
+      - The folder of the records of holds, on the machine on which this module runs.
+    type: path
+    default: /var/lib/graceful_azure
+attributes:
+  platform:
+    description: Target OS/families that can be operated against.
+    support: partial
+    platforms: linux, windows
+    details:
+      - On Windows hosts there are V(health_probe), V(service), V(iis) and V(tasks). It is experimental there, runs on the controller, and needs the
+        collections C(ansible.windows) and, for IIS, C(microsoft.iis).
+      - An entry of the type V(azure_load_balancer) runs on the controller, which needs C(requests).
+notes:
+  - The module works on one machine. An entry with C(hosts) belongs to those machines, so delegate the task to each of them. V(azure_load_balancer) and
+    the duties of the host itself belong to a task that is not delegated. Entries that belong elsewhere are left out, and RV(left_out) says why.
+"""

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The host's address in a backend pool of Azure Load Balancer. It is no duty of a machine: it is asked wherever Azure Resource Manager can be reached."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import (
+    ALREADY_OUT,
+    DOWN,
+    POOL,
+    POOL_EXAMPLE,
+    TO_CHANGE,
+    TO_RESTORE,
+    Addresses,
+    Pools,
+    TagStore,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, Request, holders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+
+LOOK_SECONDS = 5.0
+# Seconds that a step needs for its requests. No step begins later.
+STEP_SECONDS = 5.0
+# Entries are shown and written down, so none has a secret. Others say where the credentials are.
+NOT_IN_ENTRIES = ("secret", "tenant", "subscription_id")
+
+
+class AzureLoadBalancerDuty(Duty):
+    type = "azure_load_balancer"
+    traffic = True
+    driver_errors = (AzureError,)
+    options = dict(
+        {name: spec for name, spec in azure_argument_spec().items() if name not in NOT_IN_ENTRIES},
+        pool={"type": "str", "required": True},
+        address={"type": "str"},
+        ip_address={"type": "str"},
+    )
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        if not re.match(POOL, options["pool"], re.IGNORECASE):
+            yield "pool", "%r is not a resource id such as %s" % (options["pool"], POOL_EXAMPLE)
+        if bool(options.get("address")) == bool(options.get("ip_address")):
+            yield "address", "give either this or ip_address: the name or the IP address that the host has in the pool"
+        for option in ("arm_url", "login_url"):
+            url = options.get(option)
+            if url and not url.startswith("https://"):
+                yield option, "%r does not begin with https://; tokens are sent there" % url
+
+    def look(self) -> dict[str, Any]:
+        pools, store = self._pools(LOOK_SECONDS)
+        driver = self._driver(pools, store, Request(True, []), LOOK_SECONDS)
+        driver.check()
+        ((_name, address, record),) = driver.look()
+        if address is None:
+            return self.unseen("The pool %s has no address %s any more." % (self._short, self._known_as))
+        condition = driver.condition(record, address)
+        # Once the record says that Azure had finished, what goes on in the pool is about others.
+        settled = address.settled or (address.failed if record is None else record["phase"] == HELD)
+        is_moving = condition in (TO_CHANGE, TO_RESTORE) or not settled
+        place = "%s in pool %s" % (self._known_as, self._short)
+        shown = {"pool": address.pool, "name": address.name, "ip_address": address.ip, "admin_state": address.state, "settled": settled}
+        return self.seen(
+            CHANGING if is_moving else OUT if address.state == DOWN else IN,
+            address.state != DOWN,
+            busy=azure_address(place, shown),
+            held_by=holders(record),
+            why={
+                CHANGED_MEANWHILE: ["somebody else set %s to %s while it was held" % (place, address.state)],
+                ALREADY_OUT: ["somebody else has %s in %s" % (place, DOWN)],
+            }.get(condition, []),
+            details=dict(shown, condition=condition, record=record, unread=pools.unread),
+        )
+
+    def out(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def back(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def _change(self, act: Act) -> dict[str, Any]:
+        machine = self.machine
+        seconds = max(act.timeout, STEP_SECONDS)
+        pools, store = self._pools(seconds)
+        engine = Engine(self._driver(pools, store, act.request, seconds), store, act.request, machine.monotonic, machine.sleep)
+        engine.run(0.0 if machine.check_mode else max(act.timeout - STEP_SECONDS, 0.0))
+        up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
+        return outcome(engine, still=["%s in pool %s is in rotation" % (self._known_as, self._short)] if up else [])
+
+    def _pools(self, seconds: float) -> tuple[Pools, TagStore]:
+        access = dict(dict.fromkeys(NOT_IN_ENTRIES), **self.given)
+        pools = Pools(Client(access, seconds, self.machine.monotonic, self.machine.sleep), dry=self.machine.check_mode)
+        return pools, TagStore(pools)
+
+    def _driver(self, pools: Pools, store: TagStore, request: Request, seconds: float) -> Addresses:
+        return Addresses(pools, store, request, [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None, seconds)
+
+    @property
+    def _known_as(self) -> str:
+        return str(self.given["address"] or self.given["ip_address"])
+
+    @property
+    def _short(self) -> str:
+        return str(self.given["pool"]).split("/")[-1]

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The host as a member of a cluster, whichever type that is."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    DRAINING,
+    KIND,
+    RETURNING,
+    DryMember,
+    MemberError,
+    Members,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, holders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+
+# How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
+LOOKS = 4
+
+
+class ClusterDuty(Duty):
+    member: type[Member]
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        cluster = options.get("cluster")
+        if cluster is not None and not cluster.strip():
+            yield "cluster", "it is empty; give all hosts of one cluster the same name"
+        yield from cls.member.mistakes(options)
+
+    def look(self) -> dict[str, Any]:
+        driver = self._driver(self._options, self.machine.store(), Request(True, []))
+        ((_name, seen, record),) = driver.look()
+        condition = driver.condition(record, seen)
+        is_out = seen.ours or bool(seen.foreign)
+        is_moving = condition in (DRAINING, RETURNING) or is_out and seen.left is not None
+        return self.seen(
+            CHANGING if is_moving else OUT if is_out else IN,
+            seen.serves,
+            busy=driver.why_on(seen, record),
+            held_by=holders(record),
+            why=[seen.foreign] if seen.foreign else driver.why_on(seen, record) if condition == CHANGED_MEANWHILE else [],
+            details={"member": seen.member, "left": seen.left, "state": seen.state, "condition": condition, "found": record["found"] if record else None},
+        )
+
+    def out(self, act: Act) -> dict[str, Any]:
+        engine = self._engine(self._options, act)
+        try:
+            engine.run(0.0 if self.machine.check_mode else act.timeout)
+        except MemberError as error:
+            raise MemberError("%s (%s): %s" % (self.member.title, self.name, error)) from error
+        return outcome(engine)
+
+    def back(self, act: Act) -> dict[str, Any]:
+        machine = self.machine
+        clock = Clock(0.0 if machine.check_mode else act.timeout, machine.monotonic, machine.sleep)
+        engines, unanswered = [], []
+        for options in self._held():
+            engine, waiting_for = follow(self._engine(options, act), clock, "%s (%s)" % (self.member.title, self.name))
+            engines.append(engine)
+            unanswered.extend([waiting_for] if waiting_for else [])
+        return outcome(*engines, still=unanswered)
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {key: value for key, value in self.given.items() if key in self.member.options}
+
+    def _held(self) -> list[dict[str, Any]]:
+        """The options of what is to be given back: those on record. Or those of the entry, if what was set there bears our name."""
+        subjects = (record for record in self.machine.store().records(KIND) if (record["subject"]["type"], record["subject"]["name"]) == (self.type, self.name))
+        found = [record["options"] for record in subjects]
+        return found if found or not bears_name(self.member(self._options, self.machine.tools())) else [self._options]
+
+    def _engine(self, options: dict[str, Any], act: Act) -> Engine[Any]:
+        machine, store = self.machine, self.machine.store()
+        driver = self._driver(options, store, act.request, act.force)
+        if act.timeout <= driver.pause:
+            driver.pause = act.timeout / LOOKS
+        return Engine(driver, store, act.request, machine.monotonic, machine.sleep)
+
+    def _driver(self, options: dict[str, Any], store: Any, request: Request, force: bool = False) -> Members:
+        tools = self.machine.tools()
+        member = self.member(options, tools)
+        obeying = DryMember(member) if self.machine.check_mode else member
+        return Members(obeying, store, request, self.type, self.name, options, tools.boot_id(), force)
+
+
+class Clock:
+    """How long the call may still take."""
+
+    def __init__(self, timeout: float, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.monotonic = monotonic
+        self.sleep = sleep
+        self._ends = monotonic() + timeout
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self._ends - self.monotonic())
+
+
+def follow(engine: Engine[Any], clock: Clock, title: str) -> tuple[Engine[Any], str]:
+    """Run the engine. Returns it with what is left to wait for.
+
+    A cluster that cannot be asked after the event may be starting still, so that is waited for. Before the event it is an error at once.
+    """
+    while True:
+        try:
+            engine.run(clock.left)
+            return engine, "; ".join(engine.waiting_for)
+        except MemberError as error:
+            told = "%s: %s" % (title, error)
+            if engine.request.present:
+                raise MemberError(told) from error
+            if clock.left <= 0:
+                return engine, told.rstrip(".")
+            clock.sleep(min(engine.driver.pause, clock.left))
+
+
+def bears_name(member: Member) -> bool:
+    """Whether something that bears our name has taken a member out."""
+    try:
+        return member.bears_name and member.look().ours
+    except MemberError:
+        # Nothing says that it was taken out, so nobody waits for a cluster that cannot be asked.
+        return False
+
+
+def class_of(kind: type[Member]) -> type[ClusterDuty]:
+    """The duty of members of this type."""
+    return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "options": dict(kind.options, cluster={"type": "str"})})
+
+
+CLUSTERS = {name: class_of(kind) for name, kind in TYPES.items()}

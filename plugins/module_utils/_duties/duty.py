@@ -1,0 +1,216 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What every duty has in common on the machine on which it is looked at, taken off and put back.
+
+A C(Duty) is one entry of C(graceful_azure_duties). Its file is a thin adapter: the drivers of the hold engine know the things and their records. All duties
+tell what they have seen in one shape (C(seen)), and what became of an act in another (C(outcome)).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Protocol
+
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+
+    Errors = tuple[type[Exception], ...]
+
+    class Machine(Protocol):
+        """What duties need of the machine on which they are."""
+
+        # What else may go wrong in a duty there.
+        errors: Errors
+        check_mode: bool
+        state_dir: str
+        # Those on which the host serves.
+        ports: list[int]
+
+        @property
+        def run_command(self) -> Any:
+            """That of its AnsibleModule."""
+
+        @staticmethod
+        def refuses(kind: str) -> str:
+            """Why there is no duty of this type on such a machine; empty if there is."""
+
+        @staticmethod
+        def spec_of(options: dict[str, Any]) -> dict[str, Any]:
+            """The argument specification of options whose paths are on this machine."""
+
+        def monotonic(self) -> float: ...
+
+        def sleep(self, __seconds: float) -> None: ...
+
+        def store(self) -> Any:
+            """Its records."""
+
+        def services(self) -> Any:
+            """What knows its services."""
+
+        def iis(self) -> Any:
+            """What knows its IIS."""
+
+        def health(self) -> Any:
+            """What holds of its health answers need."""
+
+        def tools(self) -> Any:
+            """How its clusters are asked."""
+
+        def boot_id(self) -> str: ...
+
+        def take(self, __step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+            """Take a step, and anew where nothing locks the records and somebody else has changed one meanwhile. The step makes its own store."""
+
+
+# The states of a duty. On its way, or in a part of its places: changing. Not seen: unknown.
+IN, OUT, CHANGING, UNKNOWN = "in", "out", "changing", "unknown"
+BACK = "back"
+
+
+class Act(NamedTuple):
+    """What is to be done with a duty: for which events, and how long that may take."""
+
+    request: Request
+    timeout: float = 0.0
+    # How many servers of a backend must stay in service, for balancers.
+    min_in_service: str | None = None
+    # The addresses of the host, for balancers whose servers may have other names. None: those of its own server.
+    addresses: list[str] | None = None
+    # Whether a server waits for the balancer's own checks on its way back. A machine that is gone for good passes none.
+    await_checks: bool = True
+    # Whether a member of a cluster goes out although its cluster cannot spare it.
+    force: bool = False
+    # Whether the user's own tasks have done their job.
+    done: bool | None = None
+
+
+class Duty:
+    """One thing that a host does for others. ``options``: as the user has written them, checked, with their defaults."""
+
+    type = ""
+    # The argument specification of its own options, besides type and name.
+    options: dict[str, Any] = {}
+    # Whether it brings traffic to the host.
+    traffic = False
+    # Whether it is one of the machines in its option hosts, and not of the host itself.
+    of_balancer = False
+    # Whether a host may have only one of this type.
+    once = False
+    # What its name may be.
+    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+    # What goes wrong in its driver, besides what goes wrong with records.
+    driver_errors: Errors = ()
+
+    def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
+        self.name = name
+        self.given = options
+        self.machine = machine
+        # Addresses of the host for which a look at a balancer searches as well.
+        self.searched: list[str] = []
+
+    @classmethod
+    def needs_name(cls, options: dict[str, Any]) -> str:
+        """What to do if its name is not set; empty if it need not be."""
+        return ""
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterable[tuple[str, str]]:
+        """What is wrong with its options besides their types: pairs of an option and a sentence."""
+        return ()
+
+    @property
+    def errors(self) -> Errors:
+        return (DriverError, HoldError, ValueError) + self.driver_errors + self.machine.errors
+
+    @property
+    def brings_traffic(self) -> bool:
+        return self.traffic
+
+    @property
+    def quiet(self) -> float:
+        """For how many seconds nothing may have come before it counts as idle."""
+        return 0.0
+
+    def look(self) -> dict[str, Any]:
+        """What is there now, in the shape of C(seen)."""
+        raise NotImplementedError
+
+    def out(self, act: Act) -> dict[str, Any]:
+        """Take the host off, and record it. Returns an C(outcome)."""
+        raise NotImplementedError
+
+    def back(self, act: Act) -> dict[str, Any]:
+        """Release the hold, and put the host back with the last. Returns an C(outcome)."""
+        raise NotImplementedError
+
+    def seen(
+        self,
+        state: str,
+        serves: bool | None,
+        busy: Iterable[str] = (),
+        held_by: Iterable[str] = (),
+        why: Iterable[str] = (),
+        problem: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """``serves``: whether something goes there and could be answered; None if nobody can tell. ``busy``: sentences, what keeps it from being off.
+
+        ``why``: sentences, what somebody else has done. ``problem``: why it could not be taken off now. ``details``: what this type alone knows.
+        """
+        return {
+            "type": self.type,
+            "name": self.name,
+            "state": state,
+            "serves": serves,
+            "busy": list(busy),
+            "held_by": list(dict.fromkeys(held_by)),
+            "why": list(why),
+            "problem": problem,
+            "details": details or {},
+        }
+
+    def unseen(self, problem: object) -> dict[str, Any]:
+        text = str(problem)
+        return self.seen(UNKNOWN, None, busy=["%s cannot be looked at: %s" % (self.name, text.rstrip("."))], problem=text)
+
+
+def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:
+    """What became of an act. ``still``: sentences, why the duty is not where it should be although nothing is waited for."""
+    waiting_for = [sentence for engine in engines for sentence in engine.refused + engine.waiting_for]
+    waiting_for = waiting_for or list(still)
+    diffs = [engine.diff for engine in engines]
+    return {
+        "done": not waiting_for,
+        "changed": any(engine.changed for engine in engines),
+        "waiting_for": waiting_for,
+        "conflicts": [sentence for engine in engines for sentence in engine.conflicts],
+        "diff": {way: {name: told for diff in diffs for name, told in diff[way].items()} for way in ("before", "after")},
+    }
+
+
+def of_balancer(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is wrong with what all balancers on machines of their own have."""
+    if not options.get("hosts"):
+        yield "hosts", "it is empty; give the inventory names of the machines on which the balancer runs"
+    if not options.get("server"):
+        yield "server", "not set; give the name that the balancer has for the host"
+
+
+def no_seconds(option: str, value: float | None) -> Iterator[tuple[str, str]]:
+    try:
+        check_seconds(option, 0.0 if value is None else value)
+    except ValueError as error:
+        yield option, str(error)[len(option) + 1 :].rstrip(".")

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What a machine is asked about the duties of hosts: acts that are due, then a look. What it answers is never older than its acts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, Machine
+
+# Seconds between two looks at what brings traffic, while something waits for it.
+LOOK_SECONDS = 0.5
+# What an act may say besides the duty, the direction, the events and the time.
+MORE = ("min_in_service", "addresses", "await_checks", "force", "done")
+
+
+def handle(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """Take the acts of a request in their order, up to the first that is not done, and look.
+
+    C(acts): each has a C(duty) (an entry of C(graceful_azure_duties)), C(to) (V(out) or V(back)), C(event_ids), C(event_details), C(reason), C(timeout)
+    (seconds that it may take) and what C(MORE) names. C(look): entries, or dictionaries of a C(duty) and the C(addresses) for which a look at a balancer
+    searches as well. C(timeout): for all acts together.
+
+    A duty that brings no traffic is begun only when those before it, as far as they are in this request, bring none any more in two looks in a row.
+
+    Returns C(acts), one for each that was begun, C(duties), one for each look, and C(done), C(changed) and C(diff) of all acts together. A mistake in the
+    request is a C(ValueError), and then nothing was touched.
+    """
+    timeout = check_seconds("timeout", request.get("timeout") or 0.0)
+    acts = [_act(each, machine, "acts[%d]" % number) for number, each in enumerate(request.get("acts") or ())]
+    looks = [_look(each, machine, "look[%d]" % number) for number, each in enumerate(request.get("look") or ())]
+    ends = machine.monotonic() + timeout
+    told: list[dict[str, Any]] = []
+    before: list[Duty] = []
+    for duty, act in acts:
+        left = max(0.0, ends - machine.monotonic())
+        told.append(_take(duty, act._replace(timeout=max(act.timeout, left)), before, machine))
+        if not told[-1]["done"]:
+            break
+        if act.request.present and duty.brings_traffic:
+            before.append(duty)
+    return {
+        "acts": told,
+        "duties": [_seen(duty) for duty in looks],
+        "done": len(told) == len(acts) and all(act["done"] for act in told),
+        "changed": any(act["changed"] for act in told),
+        "diff": {way: {act["name"]: act["diff"][way] for act in told if act["diff"][way]} for way in ("before", "after")},
+    }
+
+
+def _act(each: Mapping[str, Any], machine: Machine, where: str) -> tuple[Duty, Act]:
+    to = each.get("to")
+    if to not in (OUT, BACK):
+        raise ValueError("%s.to: %r is neither %s nor %s." % (where, to, OUT, BACK))
+    params = {
+        "state": "present" if to == OUT else "absent",
+        "event_ids": each.get("event_ids"),
+        "event_details": each.get("event_details") or {},
+        "reason": each.get("reason") or "",
+    }
+    more = {key: each[key] for key in MORE if each.get(key) is not None}
+    if "min_in_service" in more:
+        try:
+            parse_minimum(more["min_in_service"])
+        except ValueError as error:
+            raise ValueError("%s.min_in_service: %s." % (where, error)) from None
+    act = Act(Request.from_params(params), check_seconds("timeout", each.get("timeout") or 0.0), **more)
+    return read(each.get("duty"), type(machine), where + ".duty").on(machine), act
+
+
+def _look(each: Any, machine: Machine, where: str) -> Duty:
+    if not (isinstance(each, dict) and "duty" in each):
+        return read(each, type(machine), where).on(machine)
+    duty = read(each["duty"], type(machine), where + ".duty").on(machine)
+    duty.searched = list(each.get("addresses") or ())
+    return duty
+
+
+def _take(duty: Duty, act: Act, before: list[Duty], machine: Machine) -> dict[str, Any]:
+    """Take one act. ``before``: the duties before it that bring traffic and were taken off."""
+    to = OUT if act.request.present else BACK
+    told: dict[str, Any] = {
+        "type": duty.type,
+        "name": duty.name,
+        "to": to,
+        "changed": False,
+        "conflicts": [],
+        "diff": {"before": {}, "after": {}},
+        "failed": None,
+    }
+    ends = machine.monotonic() + act.timeout
+    if before and act.request.present and not duty.brings_traffic and not machine.check_mode:
+        busy = _await_idle(before, machine, ends)
+        if busy:
+            return dict(told, done=False, waiting_for=busy)
+    try:
+        act = act._replace(timeout=max(0.0, ends - machine.monotonic()) if act.timeout else 0.0)
+        return dict(told, **machine.take(lambda: duty.out(act) if to == OUT else duty.back(act)))
+    except duty.errors as error:
+        return dict(told, done=False, waiting_for=[], failed=str(error))
+
+
+def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
+    """Look until these duties have brought nothing for as long as they say, and in two looks in a row. Returns what is left when the time is over.
+
+    Where nothing is left, the few seconds are taken that it needs to be sure.
+    """
+    quiet = max(duty.quiet for duty in duties)
+    idle_since = None
+    while True:
+        busy = [sentence for duty in duties for sentence in _seen(duty)["busy"]]
+        now = machine.monotonic()
+        if busy and now >= ends:
+            return busy
+        if busy or idle_since is None:
+            idle_since = None if busy else now
+        elif now - idle_since >= quiet:
+            return []
+        machine.sleep(LOOK_SECONDS)
+
+
+def _seen(duty: Duty) -> dict[str, Any]:
+    try:
+        return duty.look()
+    except duty.errors as error:
+        return duty.unseen(error)
+
+
+def shown(answer: dict[str, Any]) -> dict[str, Any]:
+    """What users see of an answer."""
+    return dict(
+        answer,
+        acts=[{key: act[key] for key in ("type", "name", "to", "done", "changed", "waiting_for", "conflicts", "failed")} for act in answer["acts"]],
+        duties=[{key: value for key, value in duty.items() if key != "details"} for duty in answer["duties"]],
+    )

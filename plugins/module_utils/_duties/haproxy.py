@@ -1,0 +1,279 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A host as a server of HAProxy, on the machine on which HAProxy runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, no_seconds, of_balancer, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server, plural
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers, arrived, condition_of, describe, silent_servers
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
+    DRAIN,
+    MAINT,
+    READY,
+    HaproxyError,
+    parse_places,
+    same_process,
+    source_address,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Place
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+
+
+class HaproxyDuty(Duty):
+    type = "haproxy"
+    traffic = True
+    of_balancer = True
+    driver_errors = (HaproxyError,)
+    options = {
+        "hosts": {"type": "list", "elements": "str", "required": True},
+        "server": {"type": "str"},
+        "socket": {"type": "path", "default": DEFAULT_SOCKET},
+        "backends": {"type": "list", "elements": "str", "default": []},
+        "state": {"type": "str", "choices": [DRAIN, MAINT]},
+        "quiet": {"type": "float", "default": 3},
+        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
+        "hard_stop_after": {"type": "float"},
+    }
+
+    def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
+        super().__init__(name, options, machine)
+        self._server: str = options["server"]
+        self._backends: list[str] = options["backends"]
+        # What the last look of this call has seen: for each server that is out, the process and its sessions.
+        self._before: dict[Key, tuple[Any, int]] = {}
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        yield from of_balancer(options)
+        for option in ("quiet", "hard_stop_after"):
+            yield from no_seconds(option, options.get(option))
+
+    @property
+    def quiet(self) -> float:
+        return float(self.given["quiet"])
+
+    def look(self) -> dict[str, Any]:
+        haproxy, store = self._haproxy(), self.machine.store()
+        try:
+            details = dict(with_own_ports(observe(haproxy, store, [self._server], parse_places(self.searched))), clock=self.machine.monotonic())
+        except NotThere:
+            if not self._may_be_absent():
+                raise
+            details = dict(observe_absent(store), clock=self.machine.monotonic())
+            return self.seen(OUT, False, held_by=_holders(self._mine(details["holds"])), details=details)
+        servers = [server for server in details["servers"] if self._is_mine(server)]
+        if not any(server["server"] == self._server for server in servers):
+            return self.unseen(self._not_there(haproxy.path))
+        ready = [server for server in servers if server["admin_state"] == READY]
+        is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
+        return self.seen(
+            CHANGING if is_moving else IN if ready else OUT,
+            any(server["in_service"] for server in servers),
+            busy=[*self._busy(servers), *self._came(details["process"], servers)],
+            held_by=[event_id for server in servers for event_id in server["held_by"]],
+            why=[sentence for server in servers for sentence in _others(server)],
+            problem=_problem(haproxy.path, details),
+            details=details,
+        )
+
+    def out(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def back(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def _change(self, act: Act) -> dict[str, Any]:
+        machine, store, haproxy, request = self.machine, self.machine.store(), self._haproxy(), act.request
+        servers = Servers(
+            DryHaproxy(haproxy, waits=bool(act.timeout) and act.await_checks) if machine.check_mode else haproxy,
+            store,
+            request,
+            self._server,
+            self._backends or None,
+            self.given["state"],
+            None if act.min_in_service is None else parse_minimum(act.min_in_service),
+            parse_places(act.addresses or ()),
+            act.await_checks,
+        )
+        engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
+        try:
+            engine.run(0.0 if machine.check_mode else act.timeout)
+        except NotThere:
+            if not self._may_be_absent():
+                raise
+            if not request.present:
+                # What the events hold in backends that are no longer named is released, too.
+                engine.driver = AbsentServers(store, self._server, None if request.event_ids else self._backends or None)
+                engine.run()
+            return outcome(engine)
+        after = [servers.describe(hold) for hold in engine.current]
+        ready = [server for server in after if request.present and server["admin_state"] == READY]
+        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
+
+    def _haproxy(self) -> Haproxy:
+        return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
+
+    def _may_be_absent(self) -> bool:
+        return bool(self.given["absent"] == "no_traffic") and runs_no_haproxy()
+
+    def _is_mine(self, server: dict[str, Any]) -> bool:
+        """Whether a server is the host's: by its name, or taken out together with that."""
+        by_name = server["server"] == self._server and (not self._backends or server["backend"] in self._backends)
+        return by_name or server["for_server"] == self._server
+
+    def _mine(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [record for record in records if self._server in (record["subject"]["server"], record.get("for_server"))]
+
+    def _not_there(self, path: str) -> str:
+        where = "None of the backends %s of HAProxy" % ", ".join(self._backends) if self._backends else "No backend of HAProxy"
+        return "%s on socket %s has a server %r (option server)." % (where, path, self._server)
+
+    @staticmethod
+    def _busy(servers: Iterable[dict[str, Any]]) -> list[str]:
+        return [sentence for server in servers for sentence in haproxy_server(place_of(server), server)]
+
+    def _came(self, process: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
+        """What came since the last look of this call to servers that are out, in sentences."""
+        now = {(server["backend"], server["server"]): (process, server["total_sessions"]) for server in servers if server["admin_state"] != READY}
+        before, self._before = self._before, now
+        rises = [(key, total - before[key][1]) for key, (there, total) in now.items() if key in before and before[key][0] == there]
+        return ["%s came to %s although it is out" % (plural(rise, "session"), "/".join(key)) for key, rise in rises if rise > 0]
+
+
+def place_of(server: dict[str, Any]) -> str:
+    return "%s/%s" % (server["backend"], server["server"])
+
+
+def _holders(records: Iterable[dict[str, Any]]) -> list[str]:
+    return [event_id for record in records for event_id in record["events"]]
+
+
+def _others(server: dict[str, Any]) -> Iterator[str]:
+    """What was not our doing, in sentences."""
+    place, condition = place_of(server), server["condition"]
+    if condition == "changed_meanwhile":
+        yield "somebody else set %s to %s; the hold had left it in %s" % (place, server["admin_state"], server["left"]["admin_state"])
+    elif condition == "already_out":
+        yield "somebody else has %s in %s" % (place, server["admin_state"])
+    elif condition == "lost":
+        yield "%s is in rotation again since HAProxy was started or reloaded, or because a run was cut off" % place
+
+
+def _problem(path: str, details: dict[str, Any]) -> str | None:
+    if details["level"] not in (None, "admin"):
+        return "the HAProxy socket %s allows only the level %s; admin is needed" % (path, details["level"])
+    problem: str | None = details["state_dir_problem"]
+    return problem
+
+
+def observe(
+    haproxy: Haproxy, store: Store, names: list[str] | None, places: Iterable[Place] = (), asked: dict[Key, str | None] | None = None
+) -> dict[str, Any]:
+    """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told; None for all."""
+    while True:
+        with store.locked() as locked:
+            seen = haproxy.look()
+            records = Records(store.records(KIND), haproxy.path, seen)
+            records.discount_former()
+            holds = records.ours
+        # Without a lock, a hold may be put between the look and the reading of the records.
+        if locked or not holds:
+            break
+    sticky = haproxy.sticky_backends(seen)
+    # The addresses to which the names led when they were taken out, and the addresses that the task gives.
+    led_to: set[Any] = set(places)
+    for record in holds:
+        led = record.get("leads_to")
+        if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
+            led_to.add((led.get("address"), led.get("port") or 0))
+    concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(led_to)}
+    backends = [backend for backend in seen.backends_with_servers if backend in concerned]
+    silent = silent_servers(seen, backends, asked)
+    servers = []
+    for key, server in seen.servers.items():
+        if server.backend not in backends:
+            continue
+        held = records.get(key)
+        servers.append(
+            dict(
+                describe(server, held, condition_of(held, server, seen.process), arrived(held, server, seen.process)),
+                quiet_for=0.0,
+                address=server.address,
+                port=server.port,
+                source_address=source_address(server.address, server.port),
+                connections=server.connections,
+                operational=server.operational,
+                backup=server.backup,
+                in_service=server.in_service and key not in silent,
+                silent=silent.get(key),
+                unresolved=server.unresolved,
+                returns_by_itself=server.returns_by_itself,
+                returns_by_agent=server.returns_by_agent,
+                idle=server.settled,
+                checked=seen.is_watched(server),
+                process_noted=held is None or same_process(record_process(held), seen.process),
+                restoring=held is not None and held["phase"] == RESTORING,
+            )
+        )
+    return {
+        "process": {"pid": seen.process.pid, "started": seen.process.started},
+        "level": haproxy.level(),
+        "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
+        "servers": servers,
+        "missing": [name for name in names or [] if not seen.backends_of(name)],
+        "holds": holds,
+        "other_holds": records.others,
+        **machine_facts(store.state_dir),
+        "absent": False,
+    }
+
+
+def with_own_ports(seen: dict[str, Any]) -> dict[str, Any]:
+    """The same, and for each server that is out, from which ports HAProxy is connected to it."""
+    out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
+    own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
+    for server in seen["servers"]:
+        server["own_ports"] = None if own is None or server not in out else {}
+    for server in out:
+        for (address, port), (to_address, to_port) in own or ():
+            if to_address == server["address"] and server["port"] in (None, to_port):
+                server["own_ports"].setdefault(address, []).append(port)
+    return seen
+
+
+def observe_absent(store: Store) -> dict[str, Any]:
+    """The result for a machine on which no HAProxy runs."""
+    return {
+        "process": None,
+        "level": None,
+        "backends": [],
+        "servers": [],
+        "missing": [],
+        # No HAProxy runs, so none of the records belongs to another one.
+        "holds": store.records(KIND),
+        "other_holds": [],
+        **machine_facts(store.state_dir),
+        "absent": True,
+    }

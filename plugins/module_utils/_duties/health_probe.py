@@ -1,0 +1,305 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The host behind a balancer that asks it for its health. What takes it off is its own answer."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN as IN_MEANING
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import OUT as OUT_MEANING
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
+    ALREADY_OUT,
+    FAILING,
+    KIND,
+    LOST,
+    HealthAnswers,
+    ThisMachine,
+    condition_of,
+    describe,
+    record_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_writable
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+
+# The address from which the probes of Azure Load Balancer come.
+AZURE_PROBE = "168.63.129.16"
+NEEDS = {
+    "file": ("file",),
+    "service": ("service",),
+    "command": ("command_out", "command_back"),
+    "responder": ("responder_port", "responder_url"),
+    "iis_site": ("iis_site",),
+}
+SAMPLE_SECONDS = 0.05
+LOOK_SECONDS = 0.5
+ANSWER_SECONDS = 2.0
+
+
+class HealthProbeDuty(Duty):
+    type = "health_probe"
+    traffic = True
+    # All that is held of a host's health answers goes back together.
+    once = True
+    driver_errors = (ProbeError, ConnectionsError)
+    options = {
+        "action": {"type": "str", "choices": list(ACTIONS), "required": True},
+        "file": {"type": "path"},
+        "file_means": {"type": "str", "choices": [OUT_MEANING, IN_MEANING], "default": OUT_MEANING},
+        "service": {"type": "str"},
+        "command_out": {"type": "str"},
+        "command_back": {"type": "str"},
+        "responder_port": {"type": "int"},
+        "responder_url": {"type": "str"},
+        "responder_untouched_port": {"type": "int"},
+        "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "responder_python": {"type": "str"},
+        "iis_site": {"type": "str"},
+        "interval": {"type": "float", "default": 5},
+        "threshold": {"type": "int", "default": 2},
+        "margin": {"type": "float", "default": 2},
+        "url": {"type": "str"},
+        "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE]},
+    }
+
+    def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
+        super().__init__(name, options, machine)
+        self._host = machine.health()
+        self._look: Look | None = None
+        # The new connections that the last look of this call had seen.
+        self._before: dict[int, int] = {}
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        action = options["action"]
+        for option in NEEDS[action]:
+            if not options.get(option):
+                yield option, "not set; action: %s needs it" % action
+        for option in ("interval", "margin"):
+            yield from no_seconds(option, options[option])
+        if options["interval"] == 0:
+            yield "interval", "it is 0; give the seconds between two probes of the balancer"
+        if options["threshold"] < 1:
+            yield "threshold", "%d is not a whole number from 1 up; give the figure of the balancer's probe" % options["threshold"]
+        for option in ("responder_port", "responder_untouched_port"):
+            if options.get(option) is not None and not 1 <= options[option] <= 65535:
+                yield option, "%d is not a TCP port from 1 to 65535" % options[option]
+        for option in NEEDS["command"]:
+            try:
+                shlex.split(options.get(option) or "")
+            except ValueError as error:
+                yield option, "%r cannot be split into words: %s" % (options[option], error)
+        for address in options["peer"]:
+            try:
+                parse_address(address)
+            except ConnectionsError as error:
+                yield "peer", str(error).rstrip(".")
+
+    @property
+    def notice(self) -> float:
+        """After how many seconds the balancer must have noticed."""
+        return float(self.given["interval"] * self.given["threshold"] + self.given["margin"])
+
+    def look(self) -> dict[str, Any]:
+        if self._look is None:
+            check_ports(self.machine.ports)
+            action = self._action()
+            problem = self._problem(action)
+            params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": self.notice, "url": self._url, "validate_certs": False}
+            self._look = Look(params, action, self._store(), self._host.boot_id(), self._host)
+            self._look.begin(self.machine.monotonic)
+        else:
+            problem = self._problem(self._look.action)
+        arrivals = self._look.arrivals
+        arrivals.see()
+        look = self._look.see()
+        arrivals.see()
+        before, self._before = self._before, dict(arrivals.new)
+        came = [{"port": port, "count": count - before.get(port, 0)} for port, count in sorted(arrivals.new.items()) if count > before.get(port, 0)]
+        answer = look["answer"]
+        busy = list(health_answer("the health answer (%s)" % self._on, dict(look, new_connections=came), self._url))
+        busy += ["%s from %s on port %s" % (plural(entry["count"], "connection"), entry["peer"], entry["port"]) for entry in look["connections"]]
+        is_out = answer["state"] == FAILING
+        is_moving = answer["restoring"] or answer["condition"] == "changing"
+        return self.seen(
+            CHANGING if is_moving else OUT if is_out else IN,
+            not is_out or is_wrong(look) or bool(look["notice_left"]),
+            busy=busy,
+            held_by=answer["held_by"],
+            why={
+                CHANGED_MEANWHILE: ["somebody else let the health answer pass while it was held (%s)" % answer["told"]],
+                ALREADY_OUT: ["somebody else has made the health answer fail (%s)" % answer["told"]],
+                LOST: ["the health answer passes again since the host was booted anew, or because a run was cut off"],
+            }.get(answer["condition"], []),
+            problem=problem,
+            details=dict(look, new_connections=came, quiet_for=arrivals.quiet_for, closed_ago=arrivals.closed_ago, clock=self._host.clock()),
+        )
+
+    def out(self, act: Act) -> dict[str, Any]:
+        return self._change(act, self._action())
+
+    def back(self, act: Act) -> dict[str, Any]:
+        return self._change(act, self._action())
+
+    def _change(self, act: Act, action: Any) -> dict[str, Any]:
+        machine, store = self.machine, self._store()
+        driver = HealthAnswers(store, act.request, action, self._host.action_of, self._host.boot_id(), dry=machine.check_mode, clock=self._host.clock)
+        engine = Engine(driver, store, act.request, machine.monotonic, machine.sleep)
+        engine.run(0.0 if machine.check_mode else act.timeout)
+        passing = act.request.present and any(driver.describe(hold)["state"] != FAILING for hold in engine.current)
+        return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
+
+    def _store(self) -> Any:
+        return self._host.store({"state_dir": self.machine.state_dir}, dry=self.machine.check_mode)
+
+    def _action(self) -> Any:
+        return self._host.action_from(dict(self.given, command_in=self.given["command_back"]))
+
+    def _problem(self, action: Any) -> str | None:
+        try:
+            action.check()
+            self._host.check_writable(self.machine.state_dir)
+        except (ProbeError, SystemdError, HoldError) as error:
+            return str(error)
+        return None
+
+    @property
+    def _url(self) -> str | None:
+        if self.given["url"] or self.given["action"] != "responder":
+            return self.given["url"] or None
+        return "http://localhost:%d/" % self.given["responder_port"]
+
+    @property
+    def _on(self) -> str:
+        """What is acted on, as users know it."""
+        on = self.given[NEEDS[self.given["action"]][0]]
+        return "port %d" % on if self.given["action"] == "responder" else str(on)
+
+
+class LookedAt(ThisMachine):
+    """What a look needs of this machine besides."""
+
+    sample_seconds = SAMPLE_SECONDS
+    look_seconds = LOOK_SECONDS
+
+    @staticmethod
+    def arrivals(ports: Collection[int], peers: Collection[str], monotonic: Callable[[], float]) -> Any:
+        return Arrivals(ports, peers, monotonic)
+
+    @staticmethod
+    def connections(ports: Collection[int]) -> list[dict[str, Any]]:
+        return counted(ports).connections
+
+    @staticmethod
+    def ask(url: str, seconds: float, validate_certs: bool, arrivals: Any) -> str | None:
+        """None if the URL answers, otherwise why not. Connections that come meanwhile are counted."""
+        own: list[Any] = []
+        readings: list[Any] = []
+        with _read_on(arrivals, readings):
+            # It may be on one of the ports whose new connections are counted, and this is none.
+            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
+        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
+        for reading in readings:
+            arrivals.see(reading, but)
+        return said
+
+    @staticmethod
+    def check_writable(state_dir: str) -> None:
+        check_writable(state_dir)
+
+
+@contextlib.contextmanager
+def _read_on(arrivals: Any, readings: list[Any]) -> Iterator[None]:
+    """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.wait(SAMPLE_SECONDS):
+            try:
+                readings.append(arrivals.read())
+            except ConnectionsError:
+                return  # the next reading of the main thread says it
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reader.join()
+
+
+class Look:
+    """One look at the health answer and at the connections."""
+
+    def __init__(self, params: Mapping[str, Any], action: Any, store: Any, boot_id: str, machine: Any) -> None:
+        self._machine = machine
+        self._params = params
+        self.action = action
+        self._store = store
+        self._boot_id = boot_id
+        self._out_since: float | None = None
+        try:
+            self._peers = {parse_address(peer) for peer in params["peer"]}
+        except ConnectionsError as error:
+            raise ValueError("peer: %s" % error) from None
+
+    def begin(self, monotonic: Callable[[], float]) -> None:
+        self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
+
+    def see(self) -> dict[str, Any]:
+        """What is there now."""
+        with self._store.locked():
+            record = record_of(self._store, self.action)
+            action = as_recorded(self.action, record)
+            seen = action.look(record, self._boot_id)
+            holds = self._store.records(KIND)
+            if record is not None and record["path"] not in [held["path"] for held in holds]:
+                holds.append(dict(record, from_mark=True))
+        condition = condition_of(record, seen, self._boot_id)
+        answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
+        self._note(answer)
+        left = None
+        if answer["state"] == "failing":
+            # The balancer needs its time to notice, whoever made the answer fail.
+            left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
+        found = self._machine.connections(self._params["ports"]) if self._params["ports"] else []
+        connections = [entry for entry in found if entry["peer"] not in self._peers]
+        return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
+
+    def _note(self, answer: dict[str, Any]) -> None:
+        """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""
+        if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
+            self._out_since = None
+            return
+        now = self._machine.clock()
+        if self._out_since is None:
+            self._out_since = now
+        answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
+
+    def _ask(self) -> dict[str, Any] | None:
+        if not self._params["url"]:
+            return None
+        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
+        return {"passes": said is None, "said": said}

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""The types of duties, and how the entries of C(graceful_azure_duties) are read."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, Machine
+
+TYPES = (
+    "haproxy",
+    "nginx",
+    "health_probe",
+    "azure_load_balancer",
+    "tasks",
+    "service",
+    "iis",
+    "pacemaker",
+    "slurm",
+    "patroni",
+    "rabbitmq",
+    "redis",
+    "consul",
+    "kubernetes",
+)
+# What every entry may have besides the options of its type.
+COMMON = ("type", "name")
+
+
+def class_of(kind: str) -> type[Duty]:
+    """The class of a type. Only that is loaded, because each run of a module starts Python anew."""
+    if kind == "haproxy":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.haproxy import HaproxyDuty
+
+        return HaproxyDuty
+    if kind == "nginx":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import NginxDuty
+
+        return NginxDuty
+    if kind == "health_probe":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import HealthProbeDuty
+
+        return HealthProbeDuty
+    if kind == "azure_load_balancer":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.azure_load_balancer import AzureLoadBalancerDuty
+
+        return AzureLoadBalancerDuty
+    if kind == "tasks":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import TasksDuty
+
+        return TasksDuty
+    if kind == "service":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.service import ServiceDuty
+
+        return ServiceDuty
+    if kind == "iis":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.iis import IisDuty
+
+        return IisDuty
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.cluster import CLUSTERS
+
+    return CLUSTERS[kind]
+
+
+class Entry(NamedTuple):
+    """One entry, checked."""
+
+    duty: type[Duty]
+    name: str
+    options: dict[str, Any]
+
+    def on(self, machine: Machine) -> Duty:
+        return self.duty(self.name, self.options, machine)
+
+
+def read_list(given: Iterable[Any], machine: type[Machine], where: str = "duties") -> list[Entry]:
+    """The entries of one host, in their order. Raises ValueError that names each option that is wrong. ``where``: what the list is called."""
+    found: list[Entry] = []
+    mistakes: list[str] = []
+    known: dict[str, str] = {}
+    for number, each in enumerate(given):
+        place = "%s[%d]" % (where, number)
+        try:
+            entry = read(each, machine, place)
+        except ValueError as error:
+            mistakes.append(str(error).rstrip("."))
+            continue
+        if entry.duty.once and any(other.duty is entry.duty for other in found):
+            mistakes.append("%s: a host has one %s only" % (place, entry.duty.type))
+        if entry.name in known:
+            mistakes.append("%s.name: %r is the name of %s already; give each its own" % (place, entry.name, known[entry.name]))
+        known.setdefault(entry.name, place)
+        found.append(entry)
+    if mistakes:
+        raise ValueError("; ".join(mistakes) + ".")
+    return found
+
+
+def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
+    """One entry as it is written: a dictionary, or the name of a service."""
+    told = {"type": "service", "name": given} if isinstance(given, str) else given
+    if not isinstance(told, dict):
+        raise ValueError("%s: %r is neither a dictionary nor the name of a service." % (where, given))
+    kind = told.get("type")
+    if kind not in TYPES:
+        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, _meant(kind, TYPES))
+        raise ValueError("%s.type: %s; there is %s." % (where, problem, ", ".join(TYPES)))
+    refused = machine.refuses(kind)
+    if refused:
+        raise ValueError("%s: %s." % (where, refused))
+    duty = class_of(kind)
+    name = kind if told.get("name") in (None, "") else str(told["name"])
+    options, mistakes = _checked(duty, {key: value for key, value in told.items() if key not in COMMON and value is not None}, machine)
+    if not mistakes:
+        mistakes = [*_wrong_name(duty, told.get("name"), name, options), *duty.mistakes(name, options)]
+    if mistakes:
+        raise ValueError("; ".join("%s%s: %s" % (where, "." + option if option else "", sentence) for option, sentence in mistakes) + ".")
+    return Entry(duty, name, options)
+
+
+def _checked(cls: type[Duty], given: dict[str, Any], machine: type[Machine]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """The options in their types, with defaults, and what is wrong with them."""
+    checked = ArgumentSpecValidator(machine.spec_of(cls.options)).validate(given)
+    there = (*COMMON, *sorted(cls.options))
+    mistakes = [
+        ("", "there is no option %s%s; there are %s" % (key, _meant(key, there), ", ".join(there))) for key in sorted(checked.unsupported_parameters, key=str)
+    ]
+    mistakes += [("", error.msg.rstrip(".")) for error in checked.errors if not isinstance(error, UnsupportedError)]
+    return checked.validated_parameters, mistakes
+
+
+def _wrong_name(cls: type[Duty], given: Any, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    needed = cls.needs_name(options) if given in (None, "") else ""
+    if needed:
+        yield "name", "not set; %s" % needed
+    elif isinstance(given, (bool, dict, list)) or not cls.names.match(name):
+        yield "name", "%r is not a plain word; write it of letters, digits, dots, dashes and underscores" % (given,)
+
+
+def _meant(word: object, words: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(word), list(words), n=1)
+    return "; did you mean %s?" % close[0] if close else ""

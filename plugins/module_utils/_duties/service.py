@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A service that runs on the host: a unit of systemd, or what another platform has in its place. The name of the duty is that of the service."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, holders
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STARTING, STOPPING
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import DrySystemd, Services
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
+    from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
+
+
+class ServiceDuty(Duty):
+    type = "service"
+    names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
+
+    @classmethod
+    def needs_name(cls, options: dict[str, Any]) -> str:
+        return "give the name of the service"
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        stem = name[: -len(".service")] if name.endswith(".service") else name
+        if stem.endswith("@"):
+            yield "name", "%r is a template; name an instance of it, such as %s1" % (name, stem)
+
+    def look(self) -> dict[str, Any]:
+        driver = Services(self.machine.services(), self.machine.store(), Request(True, []), [self.name])
+        return look_at(self, driver)
+
+    def out(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def back(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def _change(self, act: Act) -> dict[str, Any]:
+        machine, store = self.machine, self.machine.store()
+        services, timeout = (DrySystemd(machine.services()), 0.0) if machine.check_mode else (machine.services(), act.timeout)
+        driver = Services(services, store, act.request, [self.name], timeout, machine.monotonic, machine.sleep)
+        engine = Engine(driver, store, act.request, machine.monotonic, machine.sleep)
+        engine.run(timeout)
+        return outcome(engine)
+
+
+def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:
+    """What is seen of things that are stopped in order, those that are stopped along with them too."""
+    things = driver.look_only()
+    for _name, thing, record in things:
+        missing = driver.missing(thing)
+        if missing and record is None:
+            return duty.unseen(missing)
+    conditions = [driver.condition(record, thing) for _name, thing, record in things]
+    down = [driver.is_down(thing) for _name, thing, _record in things]
+    is_moving = any(condition in (STOPPING, STARTING) for condition in conditions) or any(down) and not all(down)
+    return duty.seen(
+        OUT if all(down) else CHANGING if is_moving else IN,
+        any(driver.is_up(thing) for _name, thing, _record in things),
+        busy=driver.why_on(things),
+        held_by=[event_id for _name, _thing, record in things for event_id in holders(record)],
+        why=[sentence for (_name, thing, record), condition in zip(things, conditions) for sentence in _others(driver, thing, record, condition)],
+        details={
+            "things": [dict(driver.shown(thing), held_by=holders(record), condition=condition) for (_name, thing, record), condition in zip(things, conditions)]
+        },
+    )
+
+
+def _others(driver: StoppedInOrder[Any, Any], thing: Any, record: Record | None, condition: str) -> Iterator[str]:
+    """What was not our doing, in sentences."""
+    if condition == CHANGED_MEANWHILE:
+        yield "somebody else has started %s while it was held" % driver.label(thing)
+    elif condition == REBOOTED:
+        yield "%s runs again since the host was booted anew" % driver.label(thing)
+    elif record is not None and record.get(AGAIN):
+        yield "somebody else had started %s while it was held, and it was stopped once more" % driver.label(thing)
+    elif record is None and driver.is_down(thing):
+        yield "%s was down before" % driver.label(thing)

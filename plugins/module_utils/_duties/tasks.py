@@ -1,0 +1,142 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What the user's own task files do. Ansible runs the files; here is only the record of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, holders, new_record, same_content
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+
+KIND = "task"
+# How the names of records begin: of those that are put when the tasks take the host off, and of those of a duty that only puts it back.
+OUT_RECORD, BACK_RECORD = "drain_host_step_", "restore_service_step_"
+# Duties of these names have the records of the options that there were before.
+NAMED = ("drain_host_before", "drain_host_after", "load_balancer_custom")
+
+
+class TasksDuty(Duty):
+    type = "tasks"
+    options = {
+        "out": {"type": "str"},
+        "back": {"type": "str"},
+        "traffic": {"type": "bool", "default": False},
+    }
+
+    @classmethod
+    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        if not (options.get("out") or options.get("back")):
+            yield "", "neither out nor back is set; give at least one task file"
+
+    @property
+    def brings_traffic(self) -> bool:
+        return bool(self.given["traffic"])
+
+    def look(self) -> dict[str, Any]:
+        record = self.machine.store().read(KIND, {"name": self.record})
+        details = {"record": self.record}
+        if not self.given.get("out"):
+            # There is nothing to take off.
+            return self.seen(OUT, None, held_by=holders(record), details=details)
+        if record is None:
+            return self.seen(IN, None, busy=["%s has not run" % self.given["out"]], details=details)
+        if not record["done"]:
+            return self.seen(CHANGING, None, busy=["%s has not run to its end" % self.given["out"]], held_by=holders(record), details=details)
+        if not self.brings_traffic and record.get("boot_id") != self.machine.boot_id():
+            again = "%s did not run since the host was booted anew" % self.given["out"]
+            return self.seen(IN, None, busy=[again], held_by=holders(record), why=[again], details=details)
+        return self.seen(OUT, None, held_by=holders(record), details=details)
+
+    def out(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def back(self, act: Act) -> dict[str, Any]:
+        return self._change(act)
+
+    def _change(self, act: Act) -> dict[str, Any]:
+        store = self.machine.store()
+        # What changes the host itself ends with its boot. What sends it traffic is elsewhere.
+        boot_id = None if self.brings_traffic else self.machine.boot_id()
+        told = put(store, act.request, [self.record], act.done, boot_id)
+        is_there = told["done"] if act.request.present else not told["last"] or bool(act.done) or not told["held"]
+        way = "out" if act.request.present else "back"
+        waiting_for = [] if is_there or not self.given.get(way) else ["%s has not run to its end" % self.given[way]]
+        return dict(told, done=not waiting_for, waiting_for=waiting_for, conflicts=[])
+
+    @property
+    def record(self) -> str:
+        """The name of its record."""
+        if self.name in NAMED:
+            return self.name
+        return (OUT_RECORD if self.given.get("out") else BACK_RECORD) + self.name
+
+
+class Tasks(Driver[str]):
+    """The driver for the user's own tasks. They change things themselves, so there is only the record. ``boot_id``: this boot, if what is done ends with it."""
+
+    def __init__(self, store: RecordReader, request: Request, names: list[str], done: bool | None, boot_id: str | None = None) -> None:
+        self._boot_id = boot_id
+        self._store = store
+        self._request = request
+        self._names = names
+        self._done = done
+
+    def look(self) -> list[tuple[str, str, Record | None]]:
+        return [(name, name, self._store.read(KIND, {"name": name})) for name in self._names]
+
+    def view(self, record: Record | None, seen: str) -> dict[str, Any]:
+        return {"done": bool(record and record["done"]), "held_by": holders(record)}
+
+    def put(self, hold: Hold[str], events: Events) -> Iterator[Record | None]:
+        record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
+        if record["done"] and self._boot_id is not None and record.get("boot_id") != self._boot_id:
+            record = dict(record, done=False)
+        if self._done and not record["done"]:
+            record = dict(record, done=True, done_since=self._request.now)
+            if self._boot_id is not None:
+                record["boot_id"] = self._boot_id
+        elif self._done is False and not set(events) <= set(record["events"]):
+            record = dict(record, done=False)
+        yield dict(record, events=events, phase=HELD if record["done"] else BEGUN)
+
+    def keep(self, hold: Hold[str], record: Record) -> Record:
+        # It was held again after its undoing had begun, and now it is undone.
+        return dict(record, done=False, phase=BEGUN) if self._done else record
+
+    def give_back(self, hold: Hold[str]) -> Iterator[Record | None]:
+        if hold.record is None:
+            raise AssertionError("the engine gives back nothing else")
+        # One call says that the undoing begins, and a later one that it is done.
+        yield dict(hold.record, done=False, phase=BEGUN) if self._done is False else None
+
+
+def put(store: Any, request: Request, names: list[str], done: bool | None, boot_id: str | None) -> dict[str, Any]:
+    """Write or remove the records of these names. Returns what they said before and say now."""
+    engine = Engine(Tasks(store, request, names, done, boot_id), store, request)
+    engine.run()
+    before = [hold.first for hold in engine.current]
+    after = [hold.record for hold in engine.current]
+    return {
+        "changed": not all(map(same_content, before, after)),
+        "held": any(before),
+        "done": all(record and record["done"] for record in after),
+        "last": not request.present and any(record and not request.taken_from(record["events"]) for record in before),
+        "held_by": list(dict.fromkeys(event_id for record in after for event_id in holders(record))),
+        "diff": engine.diff,
+    }
