@@ -166,6 +166,34 @@ class TestServices:
         assert result["changed"] and host.records()
 
 
+class TestDuties:
+    ENTRIES = (
+        {"type": "health_probe", "action": "file", "file": HEALTH, "interval": 0.5, "threshold": 1, "margin": 0},
+        "Cart",
+        {"type": "iis", "sites": ["Shop"]},
+    )
+
+    def test_out_and_back(self, host):
+        entries = list(self.ENTRIES)
+        seen = Action(host).run("duty_info", duties=entries)
+        assert not seen.get("failed"), seen
+        assert [each["state"] for each in seen["duties"]] == ["in", "in", "in"]
+        assert Action(host, check_mode=True).run("duty", duties=entries, event_ids=["E1"])["changed"] and host.records() == {}
+        out = until_done(Action(host), "duty", duties=entries, event_ids=["E1"], timeout=5)
+        assert [(each["state"], each["held_by"]) for each in out["duties"]] == [("out", ["E1"])] * 3
+        assert states(host)["Cart"] == states(host)["Shop"] == "Stopped"
+        assert not until_done(Action(host), "duty", duties=entries, event_ids=["e1"], timeout=5)["changed"]
+        back = until_done(Action(host), "duty", duties=entries, state="back", timeout=5)
+        assert [each["state"] for each in back["duties"]] == ["in", "in", "in"] and host.records() == {}
+        assert states(host)["Cart"] == "Running" and states(host)["Shop"] == "Started"
+
+    def test_only_what_such_a_host_can_have(self, host):
+        """What it asks for on Linux would be done on the controller."""
+        for entry in ({"type": "haproxy", "hosts": ["win1"], "server": "win1"}, {"type": "consul"}):
+            result = Action(host).run("duty", duties=[entry], event_ids=["E1"])
+            assert result["failed"] and "is not possible on a Windows host; there is health_probe, service, iis, tasks" in result["msg"]
+
+
 class TestIis:
     def test_sites_before_pools_and_back_in_reverse(self, host):
         action = Action(host)

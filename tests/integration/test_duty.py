@@ -1,0 +1,252 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The modules duty and duty_info against a real HAProxy, a real nginx and a cluster of Redis. The services are those of a systemctl that only pretends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+import urllib.request
+
+import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
+
+from tests.support import nginx as support_nginx
+from tests.support import redis_sentinel
+from tests.support.haproxy import Haproxy
+from tests.support.module import run_module
+from tests.support.nginx import Nginx
+from tests.support.nodes import until
+from tests.support.ports import free_port
+from tests.support.roles import pretend_systemctl
+from tests.support.web import Web
+
+SECTIONS = """
+frontend door
+  bind 127.0.0.1:{door}
+  default_backend www
+backend www
+  server web1 127.0.0.1:{one}
+  server web2 127.0.0.1:{two}
+"""
+
+
+class Bed:
+    """A machine with a balancer and services. C(units): what runs there."""
+
+    def __init__(self, folder, units=("app",)):
+        self.folder = folder
+        self.units = folder / "units"
+        self.units.mkdir()
+        for unit in units:
+            (self.units / (unit + ".service")).write_text("active")
+        self.path = f"{pretend_systemctl(folder, self.units)}:{os.environ['PATH']}"
+        self.state_dir = str(folder / "state")
+
+    def run(self, module, duties, check=False, **options):
+        """Run a module in this process: each start of Python would take longer than what it does."""
+        spec = module.argument_spec()
+        checked = ArgumentSpecValidator(spec, required_if=getattr(module, "REQUIRED_IF", None)).validate(
+            {"duties": duties, "state_dir": self.state_dir, **options}
+        )
+        assert not checked.error_messages
+        params = checked.validated_parameters
+        return module.run(params, ThisMachine(self.run_command, self.state_dir, check or module is duty_info, params["ports"]))
+
+    def run_command(self, command, environ_update=None, **_options):
+        done = subprocess.run(command, env={**os.environ, "PATH": self.path, **(environ_update or {})}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def out(self, duties, event_ids=("A",), **more):
+        return self.run(duty, duties, event_ids=list(event_ids), reason="a test", **more)
+
+    def back(self, duties, **more):
+        return self.run(duty, duties, state="back", **more)
+
+    def look(self, duties):
+        return {each["name"]: each for each in self.run(duty_info, duties)["duties"]}
+
+    def records(self):
+        return {record["kind"]: record for record in (json.loads(path.read_text()) for path in (self.folder / "state").glob("*.json"))}
+
+    def is_active(self, unit="app"):
+        return (self.units / (unit + ".service")).read_text().strip() == "active"
+
+
+@pytest.fixture(name="bed")
+def make_bed(tmp_path):
+    return Bed(tmp_path)
+
+
+def states(result):
+    assert not result.get("failed"), result
+    return {each["name"]: (each["state"], each["held_by"]) for each in result["duties"]}
+
+
+class TestHaproxy:
+    @pytest.fixture(name="site")
+    def make_site(self, tmp_path):
+        with contextlib.closing(Web()) as one, contextlib.closing(Web()) as two:
+            ports = {"door": free_port(), "one": one.port, "two": two.port}
+            (tmp_path / "haproxy").mkdir()
+            haproxy = Haproxy(tmp_path / "haproxy", SECTIONS.format(**ports))
+            haproxy.ports, haproxy.one = ports, one
+            haproxy.entry = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": haproxy.socket, "quiet": 0}
+            yield haproxy
+            haproxy.stop()
+
+    def test_out_of_the_balancer_then_the_service_and_back_in_reverse(self, site, bed):
+        duties = [site.entry, "app"]
+        before = bed.look(duties)
+        assert before["haproxy"]["state"] == "in" and before["haproxy"]["serves"] and before["haproxy"]["busy"] == ["www/web1 is in rotation"]
+        assert before["app"]["state"] == "in" and before["app"]["problem"] is None
+        predicted = bed.out(duties, check=True)
+        assert predicted["changed"] and predicted["done"] and not bed.records() and bed.is_active()
+        assert states(predicted) == {"haproxy": ("in", []), "app": ("in", [])}
+        out = bed.out(duties)
+        assert out["changed"] and out["done"] and out["diff"] == predicted["diff"], out
+        assert [(act["name"], act["to"], act["done"]) for act in out["acts"]] == [("haproxy", "out", True), ("app", "out", True)]
+        assert states(out) == {"haproxy": ("out", ["A"]), "app": ("out", ["A"])}
+        assert all(each["busy"] == each["why"] == [] and not each["serves"] for each in out["duties"])
+        assert site.states("www")["web1"].admin == "drain" and not bed.is_active()
+        assert not bed.out(duties)["changed"]
+        assert bed.out(duties, ["B"])["changed"]
+        kept = bed.back(duties, event_ids=["a"])
+        assert kept["changed"] and states(kept) == {"haproxy": ("out", ["B"]), "app": ("out", ["B"])}
+        assert bed.back(duties, check=True)["changed"] and not bed.is_active()
+        back = bed.back(duties)
+        assert back["changed"] and back["done"] and [act["name"] for act in back["acts"]] == ["app", "haproxy"]
+        assert states(back) == {"haproxy": ("in", []), "app": ("in", [])}
+        assert bed.records() == {} and not bed.back(duties)["changed"]
+
+    def test_a_service_goes_on_until_the_last_request_has_ended(self, site, bed):
+        site.one.held["slow"] = threading.Event()
+        site.ask("set server www/web2 state maint")
+        client = threading.Thread(target=urllib.request.urlopen, args=("http://127.0.0.1:%d/?slow" % site.ports["door"],))
+        client.start()
+        until(lambda: ",web1,0,0,1," in site.ask("show stat"))
+        duties = [site.entry, "app"]
+        busy = bed.out(duties, timeout=0)
+        assert not busy["done"] and busy["waiting_for"] == ["1 session, 0 queued at www/web1"]
+        assert bed.is_active() and states(busy) == {"haproxy": ("out", ["A"]), "app": ("in", [])}
+        assert [(act["name"], act["done"]) for act in busy["acts"]] == [("haproxy", True), ("app", False)]
+        timer = threading.Timer(1.5, site.one.held["slow"].set)
+        timer.start()
+        began = time.monotonic()
+        assert bed.out(duties, timeout=20)["done"] and not bed.is_active()
+        assert 1 < time.monotonic() - began < 15
+        client.join()
+
+    def test_others_who_act_are_told_and_left_alone(self, site, bed):
+        assert bed.out([site.entry])["done"]
+        site.ask("set server www/web1 state ready")
+        seen = bed.look([site.entry])["haproxy"]
+        assert seen["state"] == "in" and seen["why"] == ["somebody else set www/web1 to ready; the hold had left it in drain"]
+        again = bed.out([site.entry, "app"], timeout=0)
+        assert not again["done"] and again["waiting_for"] == ["www/web1 is in rotation"] and len(again["conflicts"]) == 1 and bed.is_active()
+
+    def test_as_processes(self, site, bed):
+        """As a host runs the modules. A mistake touches nothing."""
+        known = {"duties": [site.entry], "state_dir": bed.state_dir}
+        out = run_module("duty", {**known, "event_ids": ["A"]})
+        assert out["changed"] and states(out) == states(run_module("duty_info", known)) == {"haproxy": ("out", ["A"])}
+        mistaken = run_module("duty", {**known, "duties": [site.entry, {"type": "service", "name": "app", "sockt": "x"}], "state": "back"})
+        assert mistaken["failed"] and mistaken["msg"] == "duties[1]: there is no option sockt; there are type, name."
+        assert states(bed.run(duty_info, [site.entry])) == {"haproxy": ("out", ["A"])}
+
+    def test_the_minimum_stays(self, site, bed):
+        refused = bed.out([site.entry, "app"], min_in_service="2")
+        assert not refused["changed"] and refused["waiting_for"] == ["web1 stays: 2 of 2 in service in www, 2 must stay."]
+        assert states(refused) == {"haproxy": ("in", []), "app": ("in", [])}
+
+    def test_what_cannot_be_looked_at(self, site, bed):
+        seen = bed.look([dict(site.entry, server="web9"), dict(site.entry, name="other", socket="/nowhere/admin.sock"), "unheard-of"])
+        assert {each["state"] for each in seen.values()} == {"unknown"} and all(each["busy"] for each in seen.values())
+        assert seen["haproxy"]["problem"] == "No backend of HAProxy on socket %s has a server 'web9' (option server)." % site.socket
+        assert "/nowhere/admin.sock" in seen["other"]["problem"] and "unheard-of" in seen["unheard-of"]["problem"]
+        failed = bed.out([dict(site.entry, server="web9"), "app"])
+        assert failed["failed"] and failed["msg"].startswith("haproxy: No backend of HAProxy") and bed.is_active()
+        assert states(dict(failed, failed=False))["app"] == ("in", [])
+
+    def test_what_todays_modules_held_is_given_back(self, site, bed):
+        """The other way round as well: the records are the same."""
+        held = {"event_ids": ["A"], "state_dir": bed.state_dir}
+        run_module("haproxy_hold", {"server": "web1", "socket": site.socket, **held})
+        assert states(bed.run(duty_info, [site.entry])) == {"haproxy": ("out", ["A"])}
+        assert bed.back([site.entry])["changed"] and bed.records() == {}
+        bed.out([site.entry])
+        assert run_module("haproxy_hold", {"server": "web1", "socket": site.socket, "state": "absent", **held})["changed"] and bed.records() == {}
+
+
+@support_nginx.NEEDED
+def test_nginx(tmp_path, bed):
+    with contextlib.closing(Web()) as one, contextlib.closing(Web()) as two:
+        ports = {"door": free_port(), "one": one.port, "two": two.port}
+        servers = "upstream shop { server 127.0.0.1:%(one)d; server 127.0.0.1:%(two)d; }"
+        door = "server { listen 127.0.0.1:%(door)d; location / { proxy_pass http://shop; } }"
+        (tmp_path / "nginx").mkdir()
+        nginx = Nginx(tmp_path / "nginx", http=(servers + door) % ports)
+        try:
+            duties = [{"type": "nginx", "hosts": ["lb1"], "server": "127.0.0.1:%d" % one.port, "configuration": str(nginx.configuration)}, "app"]
+            before = bed.look(duties)["nginx"]
+            place = "127.0.0.1:%d in upstream shop" % one.port
+            assert before["state"] == "in" and before["serves"] and before["busy"] == [place + " is in rotation"] and before["problem"] is None
+            predicted = bed.out(duties, check=True)
+            assert predicted["changed"] and states(predicted)["nginx"] == ("in", [])
+            out = bed.out(duties, min_in_service="1")
+            assert out["done"] and out["diff"] == predicted["diff"] and states(out) == {"nginx": ("out", ["A"]), "app": ("out", ["A"])}
+            assert not bed.out(duties)["changed"]
+            back = bed.back(duties)
+            assert back["done"] and states(back) == {"nginx": ("in", []), "app": ("in", [])} and bed.records() == {}
+        finally:
+            nginx.stop()
+
+
+def test_a_health_answer_that_a_balancer_asks_for(tmp_path, bed):
+    mark = tmp_path / "out"
+    duties = [{"type": "health_probe", "action": "file", "file": str(mark), "interval": 2, "threshold": 1, "margin": 1}, "app"]
+    assert bed.look(duties)["health_probe"]["busy"] == ["the health answer (%s) passes" % mark]
+    assert bed.out(duties, check=True)["changed"] and not mark.exists()
+    early = bed.out(duties, timeout=0, ports=[free_port()])
+    assert mark.exists() and not early["done"] and early["waiting_for"][0].startswith("the balancer notices within") and bed.is_active()
+    # Until the balancer must have noticed, it serves.
+    assert early["duties"][0]["state"] == "out" and early["duties"][0]["serves"]
+    assert bed.out(duties, timeout=10)["done"] and not bed.is_active()
+    back = bed.back(duties)
+    assert back["done"] and states(back) == {"health_probe": ("in", []), "app": ("in", [])} and not mark.exists()
+
+
+def test_an_operators_maintenance_stays(tmp_path, bed):
+    mark = tmp_path / "out"
+    mark.write_text("by hand")
+    entry = {"type": "health_probe", "action": "file", "file": str(mark)}
+    out = bed.out([entry])
+    assert out["done"] and not out["changed"] and states(out) == {"health_probe": ("out", [])}
+    assert out["duties"][0]["why"] == ["somebody else has made the health answer fail (%s is there)" % mark]
+    assert not bed.back([entry])["changed"] and mark.read_text() == "by hand"
+
+
+@redis_sentinel.NEEDED
+@pytest.mark.timeout(120)
+def test_a_member_of_a_cluster(tmp_path, bed):
+    (tmp_path / "redis").mkdir()
+    cluster = redis_sentinel.Sentinels(tmp_path / "redis")
+    try:
+        duties = [{"type": "redis", "name": "cache", **cluster["redis1"].options}, "app"]
+        assert bed.look(duties)["cache"]["state"] == "in"
+        assert bed.out(duties, check=True)["changed"] and bed.is_active()
+        out = bed.out(duties, timeout=60)
+        assert out["done"] and states(out) == {"cache": ("out", ["A"]), "app": ("out", ["A"])}, out
+        assert not bed.out(duties, timeout=60)["changed"]
+        back = bed.back(duties, timeout=60)
+        assert back["done"] and states(back) == {"cache": ("in", []), "app": ("in", [])} and bed.records() == {}
+    finally:
+        cluster.close()

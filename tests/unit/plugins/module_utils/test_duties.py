@@ -1,0 +1,303 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Duties on the machine's side: how their entries are read, the order of acts, and what they tell. The real programs are in tests/integration/test_duty.py."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES as CLUSTERS
+from ansible_collections.graceful.azure.plugins.module_utils._duties import handle as handling
+from ansible_collections.graceful.azure.plugins.module_utils._duties import registry
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+
+from tests.support.azure import POOL
+from tests.support.azure_here import Here
+from tests.support.service import Clock
+
+HAPROXY = {"type": "haproxy", "hosts": ["lb1"], "server": "web1"}
+NGINX = {"type": "nginx", "hosts": ["lb1"], "server": "10.0.0.4:80"}
+PROBE = {"type": "health_probe", "action": "file", "file": "/tmp/out"}
+AZURE = {"type": "azure_load_balancer", "pool": POOL, "address": "a"}
+
+
+class TestEntries:
+    def test_every_type_is_read_with_its_defaults(self):
+        (haproxy, nginx, probe, azure, tasks, service, *clusters) = registry.read_list(
+            [HAPROXY, NGINX, PROBE, AZURE, {"type": "tasks", "out": "out.yml"}, "app", {"type": "consul"}], ThisMachine
+        )
+        assert (haproxy.name, haproxy.options["socket"], haproxy.options["quiet"], haproxy.options["state"]) == ("haproxy", "/run/haproxy/admin.sock", 3, None)
+        assert nginx.options["files"] == [] and azure.options["auth_source"] == "auto" and tasks.options["traffic"] is False
+        assert [probe.options[name] for name in ("interval", "threshold", "margin", "file_means")] == [5, 2, 2, "out"]
+        assert (service.duty.type, service.name) == ("service", "app") and clusters[0].options["url"]
+
+    def test_the_types_are_those_of_the_contract(self):
+        assert {*registry.TYPES} == {*("haproxy nginx health_probe azure_load_balancer tasks service iis".split()), *CLUSTERS}
+        for kind in registry.TYPES:
+            assert registry.class_of(kind).type == kind
+        traffic = {kind for kind in registry.TYPES if registry.class_of(kind).traffic}
+        assert traffic == {"haproxy", "nginx", "health_probe", "azure_load_balancer"}
+
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            (3, "duties[0]: 3 is neither a dictionary nor the name of a service."),
+            ({}, "duties[0].type: not set; there is haproxy, nginx,"),
+            ({"type": "haprox"}, "duties[0].type: 'haprox' is no type of duty; did you mean haproxy?; there is haproxy,"),
+            (dict(HAPROXY, sockt="/x"), "duties[0]: there is no option sockt; did you mean socket?; there are type, name, absent, backends,"),
+            ({"type": "haproxy"}, "duties[0]: missing required arguments: hosts."),
+            (dict(HAPROXY, hosts=[]), "duties[0].hosts: it is empty; give the inventory names of the machines on which the balancer runs."),
+            (dict(HAPROXY, server=""), "duties[0].server: not set; give the name that the balancer has for the host."),
+            (dict(HAPROXY, quiet=-1), "duties[0].quiet: is -1.0; it must be a number of seconds, 0 or more."),
+            (dict(HAPROXY, state="down"), "duties[0]: value of state must be one of: drain, maint, got: down."),
+            (dict(NGINX, files=["up.conf"]), "duties[0].files: 'up.conf' is not an absolute path; write one that begins with /."),
+            (dict(PROBE, file=None), "duties[0].file: not set; action: file needs it."),
+            (dict(PROBE, interval=0), "duties[0].interval: it is 0; give the seconds between two probes of the balancer."),
+            (dict(PROBE, peer=["lb"]), "duties[0].peer: "),
+            (dict(AZURE, pool="web"), "duties[0].pool: 'web' is not a resource id such as /subscriptions/"),
+            (dict(AZURE, ip_address="10.0.0.4"), "duties[0].address: give either this or ip_address"),
+            (dict(AZURE, secret="x"), "duties[0]: there is no option secret;"),
+            (dict(AZURE, arm_url="http://a"), "duties[0].arm_url: 'http://a' does not begin with https://; tokens are sent there."),
+            ({"type": "tasks"}, "duties[0]: neither out nor back is set; give at least one task file."),
+            ({"type": "service"}, "duties[0].name: not set; give the name of the service."),
+            ("worker@", "duties[0].name: 'worker@' is a template; name an instance of it, such as worker@1."),
+            ("a b", "duties[0].name: 'a b' is not a plain word;"),
+            ({"type": "iis", "sites": ["Shop"]}, "duties[0]: IIS runs on Windows hosts only, and this is none."),
+            ({"type": "consul", "url": "x"}, "duties[0].url: 'x' does not begin with http:// or https:// and a host;"),
+        ],
+    )
+    def test_mistakes_name_the_option(self, entry, said):
+        with pytest.raises(ValueError) as told:
+            registry.read_list([entry], ThisMachine)
+        assert str(told.value).startswith(said) and str(told.value).endswith(".")
+
+    def test_all_mistakes_are_told_at_once(self):
+        with pytest.raises(ValueError) as told:
+            registry.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], ThisMachine)
+        assert str(told.value) == (
+            "duties[0]: neither out nor back is set; give at least one task file; duties[2].name: 'app' is the name of duties[1] already; give each its own;"
+            " duties[4]: a host has one health_probe only."
+        )
+
+
+class Bell(Duty):
+    """A made-up duty. C(world): what is there, by name, and what was done."""
+
+    world = {}
+
+    def look(self):
+        self.world["asked"].append(self.name)
+        state = self.world[self.name]
+        if state == "strange":
+            raise DriverError("The bell cannot be heard.")
+        left = self.world.get(f"left at {self.name}", 0)
+        self.world[f"left at {self.name}"] = max(0, left - 1)
+        return self.seen(state, state == "in", busy=["1 guest"] if left else [])
+
+    def out(self, act):
+        return self._go("out", act)
+
+    def back(self, act):
+        return self._go("in", act)
+
+    def _go(self, state, act):
+        if self.world.get("stuck") == self.name:
+            raise DriverError("The bell is stuck.")
+        changed = self.world[self.name] != state
+        self.world[self.name] = state
+        self.world["acts"].append((self.name, state, act.request.event_ids, act.timeout))
+        return {
+            "done": self.world.get("slow") != self.name,
+            "changed": changed,
+            "waiting_for": [],
+            "conflicts": [],
+            "diff": {"before": {}, "after": {}},
+        }
+
+
+class Door(Bell):
+    traffic = True
+    quiet = 1.0
+
+
+@pytest.fixture(name="world")
+def make_world(monkeypatch):
+    monkeypatch.setattr(registry, "TYPES", ("bell", "door"))
+    monkeypatch.setattr(registry, "class_of", {"bell": Bell, "door": Door}.get)
+    monkeypatch.setattr(Bell, "world", {"door": "in", "bell": "in", "gong": "in", "acts": [], "asked": []})
+    return Bell.world
+
+
+@pytest.fixture(name="ask")
+def make_ask(world):
+    clock = Clock()
+
+    def ask(*names, to="out", check_mode=False, timeout=0.0, **more):
+        entries = [{"type": "door" if name == "door" else "bell", "name": name} for name in names]
+        acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more} for entry in entries]
+        machine = ThisMachine(check_mode=check_mode, monotonic=clock.monotonic, sleep=clock.sleep)
+        return handling.handle({"acts": acts, "look": entries, "timeout": timeout}, machine)
+
+    ask.clock, ask.world = clock, world
+    return ask
+
+
+class TestHandle:
+    def test_acts_in_order_and_then_a_look(self, ask, world):
+        told = ask("bell", "gong")
+        assert [each[:3] for each in world["acts"]] == [("bell", "out", ["A"]), ("gong", "out", ["A"])]
+        assert told["done"] and told["changed"] and [each["state"] for each in told["duties"]] == ["out", "out"]
+        assert not ask("bell", "gong")["changed"]
+
+    def test_the_first_that_is_not_done_ends_it(self, ask, world):
+        world["slow"] = "bell"
+        told = ask("bell", "gong")
+        assert not told["done"] and [(each["name"], each["done"]) for each in told["acts"]] == [("bell", False)]
+        assert [(each["name"], each["state"]) for each in told["duties"]] == [("bell", "out"), ("gong", "in")]
+
+    def test_so_does_one_that_fails(self, ask, world):
+        world["stuck"] = "bell"
+        told = ask("bell", "gong")
+        assert told["acts"][0]["failed"] == "The bell is stuck." and not told["changed"] and not told["done"]
+        assert [each["state"] for each in told["duties"]] == ["in", "in"]
+
+    def test_what_cannot_be_seen_is_unknown(self, ask, world):
+        world["gong"] = "strange"
+        seen = handling.handle({"look": [{"type": "bell", "name": "gong"}]}, ThisMachine())["duties"][0]
+        assert seen["state"] == "unknown" and seen["serves"] is None and seen["problem"] == "The bell cannot be heard."
+        assert seen["busy"] == ["gong cannot be looked at: The bell cannot be heard"]
+
+    def test_what_brings_no_traffic_waits_until_there_is_none(self, ask, world):
+        world["left at door"] = 3
+        told = ask("door", "bell", timeout=10.0)
+        assert told["done"] and world["bell"] == "out"
+        # Three looks with guests, and then a second without any new one.
+        assert ask.clock.slept == [0.5] * 5
+        assert world["asked"][:-2] == ["door"] * 6
+
+    def test_and_is_not_begun_when_the_time_is_over(self, ask, world):
+        world["left at door"] = 100
+        told = ask("door", "bell", timeout=2.0)
+        assert not told["done"] and told["acts"][1]["waiting_for"] == ["1 guest"] and world["bell"] == "in" and world["door"] == "out"
+        # Without any time either, it takes the moment that it needs to be sure.
+        world["left at door"] = 0
+        assert ask("door", "bell")["done"] and world["bell"] == "out"
+
+    def test_nothing_is_waited_for_on_the_way_back_and_in_check_mode(self, ask, world):
+        world["left at door"] = 100
+        assert ask("door", "bell", check_mode=True)["done"]
+        assert ask("bell", "door", to="back")["done"] and "door" not in world["asked"][:-4]
+
+    def test_a_call_has_one_time_for_all_acts(self, ask, world):
+        ask("bell", "gong", timeout=30.0)
+        assert [each[3] for each in world["acts"]] == [30.0, 30.0]
+        ask("bell", timeout=5.0, to="back")
+        assert world["acts"][-1][3] == 5.0
+
+    @pytest.mark.parametrize(
+        ("act", "said"),
+        [
+            ({"to": "in"}, "acts[0].to: 'in' is neither out nor back."),
+            ({"event_ids": []}, "event_ids is an empty list. Name at least one event."),
+            ({"event_ids": None}, "event_ids is required"),
+            ({"event_details": {"A": 3}}, "event_details['A'] is 3; it must be a dictionary."),
+            ({"min_in_service": "most"}, "acts[0].min_in_service: 'most' is neither a number of servers"),
+            ({"duty": {"type": "bel"}}, "acts[0].duty.type: 'bel' is no type of duty; did you mean bell?"),
+            ({"timeout": -1}, "timeout is -1; it must be a number of seconds"),
+        ],
+    )
+    def test_a_mistake_touches_nothing(self, world, act, said):
+        right = {"duty": {"type": "bell", "name": "gong"}, "to": "out", "event_ids": ["A"]}
+        with pytest.raises(ValueError) as told:
+            handling.handle({"acts": [{**right, **act}, right]}, ThisMachine())
+        assert said in str(told.value) and not world["acts"]
+
+
+class TestTasks:
+    @pytest.fixture(name="ask")
+    def make_ask(self, tmp_path):
+        def ask(entry, to=None, boot="one", **more):
+            machine = ThisMachine(state_dir=str(tmp_path / "state"))
+            machine.boot_id = lambda: boot
+            acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
+            told = handling.handle({"acts": acts, "look": [entry]}, machine)
+            return told["acts"][0] if to else told["duties"][0]
+
+        ask.records = lambda: Store(str(tmp_path / "state")).records()
+        return ask
+
+    def test_from_the_first_run_to_the_last(self, ask):
+        entry = {"type": "tasks", "name": "cache", "out": "out.yml", "back": "back.yml"}
+        assert ask(entry)["state"] == "in" and ask(entry)["busy"] == ["out.yml has not run"]
+        begun = ask(entry, "out", done=False)
+        assert begun["changed"] and not begun["done"] and begun["waiting_for"] == ["out.yml has not run to its end"]
+        assert (ask(entry)["state"], ask(entry)["held_by"]) == ("changing", ["A"])
+        assert ask(entry, "out", done=True)["done"] and not ask(entry, "out", done=True)["changed"]
+        assert ask(entry)["state"] == "out" and ask(entry)["busy"] == [] and ask(entry)["serves"] is None
+        again = ask(entry, boot="two")
+        assert again["state"] == "in" and again["busy"] == ["out.yml did not run since the host was booted anew"]
+        assert ask.records()[0]["subject"] == {"name": "drain_host_step_cache"}
+        undoing = ask(entry, "back", done=False)
+        assert undoing["last"] and not undoing["done"] and undoing["waiting_for"] == ["back.yml has not run to its end"]
+        assert ask(entry, "back", done=True)["done"] and not ask.records() and ask(entry)["state"] == "in"
+
+    @pytest.mark.parametrize(
+        ("entry", "name"),
+        [
+            ({"name": "drain_host_before", "out": "a"}, "drain_host_before"),
+            ({"name": "load_balancer_custom", "out": "a", "traffic": True}, "load_balancer_custom"),
+            ({"name": "cache", "back": "a"}, "restore_service_step_cache"),
+        ],
+    )
+    def test_its_record_is_called_as_before(self, ask, entry, name):
+        ask({"type": "tasks", **entry}, "out", done=True)
+        assert [record["subject"]["name"] for record in ask.records()] == [name]
+
+    def test_what_sends_traffic_is_elsewhere_and_outlives_a_boot(self, ask):
+        entry = {"type": "tasks", "name": "front", "out": "out.yml", "traffic": True}
+        ask(entry, "out", done=True)
+        assert ask(entry, boot="two")["state"] == "out"
+
+
+class TestAzure:
+    @pytest.fixture(name="azure")
+    def make_azure(self, monkeypatch):
+        azure = Here()
+        monkeypatch.setattr(requests.sessions, "HTTPAdapter", lambda: azure)
+        for name, value in azure.environment().items():
+            monkeypatch.setenv(name, value)
+        return azure
+
+    def ask(self, azure, to=None, name="a", check_mode=False, **more):
+        entry = {"type": "azure_load_balancer", "pool": POOL, "address": name, "arm_url": azure.url, "login_url": azure.url}
+        machine = ThisMachine(check_mode=check_mode, **azure.clock)
+        acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
+        told = handling.handle({"acts": acts, "look": [entry], "timeout": 20.0}, machine)
+        return told["acts"][0] if to else told["duties"][0]
+
+    def test_out_and_back(self, azure):
+        seen = self.ask(azure)
+        assert (seen["state"], seen["serves"], seen["busy"]) == ("in", True, ["a in pool web is in rotation"])
+        assert self.ask(azure, "out", check_mode=True)["changed"] and azure.state("a") == "absent"
+        assert self.ask(azure, "out")["done"] and azure.state("a") == "Down"
+        seen = self.ask(azure)
+        assert (seen["state"], seen["serves"], seen["busy"], seen["held_by"], seen["why"]) == ("out", False, [], ["A"], [])
+        assert not self.ask(azure, "out")["changed"]
+        assert self.ask(azure, "back")["changed"] and azure.state("a") == "absent" and self.ask(azure)["state"] == "in"
+
+    def test_an_operators_maintenance_and_somebody_who_acts(self, azure):
+        assert self.ask(azure, "out", "c")["done"] and self.ask(azure, name="c")["why"] == ["somebody else has c in pool web in Down"]
+        self.ask(azure, "out")
+        azure.act("a", "Up")
+        told = self.ask(azure, "out")
+        assert not told["done"] and told["waiting_for"] == ["a in pool web is in rotation"] and azure.state("a") == "Up"
+        assert self.ask(azure)["why"] == ["somebody else set a in pool web to Up while it was held"]
+
+    def test_what_is_not_there(self, azure):
+        seen = self.ask(azure, name="nobody")
+        assert seen["state"] == "unknown" and "has no address named nobody" in seen["problem"]
