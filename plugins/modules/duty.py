@@ -33,7 +33,7 @@ attributes:
   idempotent:
     details:
       - A call that only continues to wait is no change.
-      - A duty V(health_probe) with O(duties[].action=command) runs its command again if that failed.
+      - A duty V(health_probe) with a command runs its command again if that failed.
 options:
   state:
     description:
@@ -220,13 +220,12 @@ left_out:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.handle import handle, shown
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-
-OUT, BACK = "out", "back"
 
 
 def argument_spec():

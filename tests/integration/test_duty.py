@@ -25,6 +25,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.nginx import Nginx
 from tests.support.nodes import until
+from tests.support.playbook import Playbook
 from tests.support.ports import free_port
 from tests.support.roles import pretend_systemctl
 from tests.support.web import Web
@@ -161,6 +162,28 @@ class TestHaproxy:
         mistaken = run_module("duty", {**known, "duties": [site.entry, {"type": "service", "name": "app", "sockt": "x"}], "state": "back"})
         assert mistaken["failed"] and mistaken["msg"] == "duties[1]: there is no option sockt; there are type, name."
         assert states(bed.run(duty_info, [site.entry])) == {"haproxy": ("out", ["A"])}
+
+    def test_by_tasks_of_ansible(self, site, bed, tmp_path):
+        """Each machine does what is its own. The server is called as the host."""
+        duties = [{key: value for key, value in site.entry.items() if key != "server"}, "app"]
+        hosts = {name: {"ansible_connection": "local", "folder": str(tmp_path / name)} for name in ("web1", "lb1")}
+        playbook = Playbook(tmp_path, hosts, duties=duties)
+        given = {"duties": "{{ duties }}", "event_ids": ["A"]}
+        here, there = {"state_dir": "{{ folder }}"}, {"state_dir": "{{ hostvars.lb1.folder }}"}
+        look = {"graceful.azure.duty_info": {"duties": "{{ duties }}", **there}, "delegate_to": "lb1"}
+        tasks = [
+            {"name": "out", "graceful.azure.duty": {**given, **there}, "delegate_to": "lb1"},
+            {"name": "seen", **look},
+            {"name": "host", "graceful.azure.duty": {**given, **here}, "check_mode": True, "diff": True},
+            {"name": "back", "graceful.azure.duty": {**given, **there, "state": "back"}, "delegate_to": "lb1"},
+            {"name": "mistaken", "graceful.azure.duty": {"duties": [{"type": "haproxy"}], "state": "back", **here}},
+        ]
+        done = playbook.run(tasks, hosts="web1", environment={"PATH": bed.path})
+        assert states(done["out"]) == states(done["seen"]) == {"haproxy": ("out", ["A"])}, done.output
+        assert [each["name"] for each in done["out"]["left_out"]] == ["app"] and [each["name"] for each in done["host"]["left_out"]] == ["haproxy"]
+        assert done["host"]["changed"] and bed.is_active() and states(done["host"]) == {"app": ("in", [])}
+        assert states(done["back"]) == {"haproxy": ("in", [])} and not list((tmp_path / "lb1").iterdir()) and not (tmp_path / "web1").exists()
+        assert done["mistaken"]["failed"] and done["mistaken"]["msg"] == "duties[0]: missing required arguments: hosts."
 
     def test_the_minimum_stays(self, site, bed):
         refused = bed.out([site.entry, "app"], min_in_service="2")

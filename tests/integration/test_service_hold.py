@@ -154,6 +154,28 @@ def test_with_everything_that_stops_along(guest):
     assert not guest.release()["changed"]
 
 
+def test_as_a_duty(guest):
+    """Also what stops along, and in the order of the list."""
+    before = guest.states()
+    duties = {"duties": ["slow", "db"], "timeout": 30}
+    seen = guest.module("duty_info", duties=duties["duties"])["duties"]
+    assert [(each["state"], each["serves"], each["held_by"], each["problem"]) for each in seen] == [("in", True, [], None)] * 2
+    predicted = guest.module("duty", event_ids=["A"], _ansible_check_mode=True, **duties)
+    assert predicted["changed"] and guest.states() == before
+    out = guest.module("duty", event_ids=["A"], **duties)
+    assert out["done"] and [(each["state"], each["serves"], each["held_by"]) for each in out["duties"]] == [("out", False, ["A"])] * 2, out
+    assert out["diff"] == predicted["diff"] and set(out["diff"]["after"]["db"]) == {"exporter.service", "shop.service", "db.service"}
+    assert guest.module("duty", event_ids=["A"], **duties)["changed"] is False
+    guest.shell("systemctl start db")
+    (seen,) = guest.module("duty_info", duties=["db"])["duties"]
+    assert seen["state"] == "changing" and seen["why"] == ["somebody else has started db.service while it was held"]
+    guest.shell("systemctl stop db")
+    back = guest.module("duty", state="back", **duties)
+    assert back["done"] and [act["name"] for act in back["acts"]] == ["db", "slow"] and guest.states() == before
+    unknown = guest.module("duty_info", duties=["nowhere"])["duties"][0]
+    assert unknown["state"] == "unknown" and "knows no unit 'nowhere.service'" in unknown["problem"]
+
+
 def test_one_step_of_a_slow_service(guest):
     before = guest.states()
     began = time.monotonic()

@@ -48,6 +48,8 @@ ON_HOSTS = {
     "balancer_observation",
     "cluster_hold",
     "connections_info",
+    "duty",
+    "duty_info",
     "haproxy_hold",
     "haproxy_info",
     "health_probe_hold",
@@ -93,7 +95,7 @@ def make_programs(version):
 
 @every_python
 def test_it_compiles(tmp_path, version, python):
-    files = [path for folder in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / folder).glob("*.py"))]
+    files = [path for folder in ("modules", "module_utils") for path in sorted((ROOT / "plugins" / folder).rglob("*.py"))]
     files += [path for role in ("event_watcher", "imds_simulator") for path in sorted((ROOT / "roles" / role / "files").rglob("*.py"))]
     assert len(files) > 20
     done = subprocess.run([python, "-c", COMPILE, tmp_path, *files], check=False, capture_output=True, text=True)
@@ -171,6 +173,10 @@ def tasks_for(tmp_path, site, simulator, nginx):
     services = {"services": ["web", "worker"], "timeout": 10}
     probe = dict(state, action="file", file=str(tmp_path / "maintenance"))
     upstream = {"configuration": str(nginx.configuration)}
+    duties = [
+        {"type": "nginx", "hosts": ["here"], "server": f"127.0.0.1:{port}", **upstream},
+        {"type": "health_probe", "action": "file", "file": probe["file"]},
+    ]
     return event_id, {
         "facts": {"ansible.builtin.setup": {"gather_subset": ["!all", "!min", "python"]}},
         "info": module("scheduled_events_info", query="[?event_type == 'Reboot']", **imds),
@@ -189,6 +195,9 @@ def tasks_for(tmp_path, site, simulator, nginx):
         "marked_down": module("nginx_hold", server=f"127.0.0.1:{port}", **upstream, **held),
         "upstream": module("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=10, **upstream, **state),
         "marked_up": module("nginx_hold", server=f"127.0.0.1:{port}", state="absent", **upstream, **held),
+        "off": module("duty", duties=duties, timeout=10, **held),
+        "seen": module("duty_info", duties=duties, **state),
+        "on": module("duty", duties=duties, state="back", timeout=10, **held),
         "connections": module("connections_info", ports=[port], timeout=10),
         "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
         "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
@@ -244,6 +253,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     assert done["answer_passes"]["changed"] and not (tmp_path / "maintenance").exists()
     assert done["marked_down"]["servers"][0]["condition"] == "held" and done["upstream"]["idle"] is True
     assert done["marked_up"]["changed"] and nginx.configuration.read_bytes() == untouched
+    assert done["off"]["done"] and [each["state"] for each in done["seen"]["duties"]] == ["out", "out"] and done["on"]["changed"]
     assert done["connections"]["idle"] is True
     assert done["noted"]["done"] and done["noted"]["changed"]
     assert done["predicted"]["changed"] and done["stopped"]["changed"] and done["stopped"]["done"]
