@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
@@ -152,14 +153,14 @@ class ActAction(DutyAction):
     def mistakes(self, args: Options, places: Sequence[Place]) -> Iterable[str]:
         here = [place.entry for place in places if not place.why]
         counted = [entry.duty.type for entry in here if entry.duty.type in COUNTED_HERE]
-        if args.get("state", duty.OUT) == duty.OUT and counted and not args.get("ports") and any(not entry.duty.traffic for entry in here):
+        if args.get("state", OUT) == OUT and counted and not args.get("ports") and any(not entry.duty.traffic for entry in here):
             yield (
                 f"ports: not set; {counted[0]} does not tell which connections are left, so they are counted on the host before it is taken off the duties"
                 " that bring no traffic. Give the ports on which it serves."
             )
 
     def go(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Json:
-        out = args.get("state", duty.OUT) == duty.OUT
+        out = args.get("state", OUT) == OUT
         parts = [list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where)]
         timeout, began = _seconds(args.get("timeout", 120)), time.monotonic()
         told: list[Json] = []
