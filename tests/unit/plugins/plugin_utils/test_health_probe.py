@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
@@ -208,14 +209,18 @@ def look(notice_left=0.0, probe=None, new=(), **more):
 SETTINGS = settings_of(dict(FILE, provider="health_probe", health_probe_url="http://localhost:8080/health"), "web1")
 
 
+def still_there(look):
+    return health_answer(words.place_name(SETTINGS), look, SETTINGS["url"], words.PREFIX)
+
+
 def test_what_is_still_there():
-    assert words.still_there(SETTINGS, look()) == () and not words.may_send(look())
-    assert words.still_there(SETTINGS, look(notice_left=8.2)) == ("the balancer notices within 9 s",)
+    assert still_there(look()) == () and not words.may_send(look())
+    assert still_there(look(notice_left=8.2)) == ("the balancer notices within 9 s",)
     assert words.may_send(look(notice_left=8.2))
-    assert words.still_there(SETTINGS, look(new=[{"port": 8080, "count": 3}])) == ("3 new connections came to port 8080",)
+    assert still_there(look(new=[{"port": 8080, "count": 3}])) == ("3 new connections came to port 8080",)
     wrong = look(probe={"passes": True, "said": None})
-    assert words.may_send(wrong) and "http://localhost:8080/health still passes although /run/maintenance is there" in words.still_there(SETTINGS, wrong)[0]
-    assert words.still_there(SETTINGS, look(state="passing")) == ("the health answer (/run/maintenance) passes",)
+    assert words.may_send(wrong) and "http://localhost:8080/health still passes although /run/maintenance is there" in still_there(wrong)[0]
+    assert still_there(look(state="passing")) == ("the health answer (/run/maintenance) passes",)
 
 
 def test_the_result_of_the_role():
