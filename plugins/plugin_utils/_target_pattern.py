@@ -237,15 +237,17 @@ def _resolve(target: Any, groups: Groups, variables: Mapping[str, Variables] | N
 
 
 def _balancers_of_others(hosts: Sequence[str], variables: Mapping[str, Variables]) -> list[str]:
-    """Hosts that are balancers of others and have no balancer themselves. They are not VMs to handle."""
+    """Hosts that are balancers of others and have no duties themselves. They are not VMs to handle."""
     named: set[str] = set()
     behind: set[str] = set()
     for name in hosts:
-        entries = variables[name].get("load_balancer_list") or ()
-        in_list = [entry for entry in entries if isinstance(entry, Mapping)] if not isinstance(entries, str) else []
-        for balancers in (variables[name].get("load_balancer_hosts"), *(entry.get("hosts") for entry in in_list)):
+        given = variables[name]
+        lists = [given.get(variable) for variable in ("graceful_azure_duties", "load_balancer_list")]
+        entries = [entry for entries in lists if isinstance(entries, Sequence) for entry in entries if isinstance(entry, Mapping)]
+        for balancers in (given.get("load_balancer_hosts"), *(entry.get("hosts") for entry in entries)):
             named.update(str(other) for other in balancers or () if other != name and not isinstance(balancers, str))
-        if in_list or variables[name].get("load_balancer_provider"):
+        # An empty list of duties is one, too.
+        if entries or lists[0] is not None or given.get("load_balancer_provider"):
             behind.add(name)
     left_out = [name for name in hosts if name in named - behind]
     return left_out if len(left_out) < len(hosts) else []

@@ -183,17 +183,31 @@ def test_when_the_variables_of_hosts_are_needed(target, needed):
     assert needs_variables(target, GROUPS) is needed
 
 
-def test_balancers_in_a_list(inventory):
-    entries = [{"provider": "azure_load_balancer"}, {"provider": "nginx", "hosts": ["lb1"]}]
-    variables = dict(VARIABLES, web1={"load_balancer_list": entries})
+@pytest.mark.parametrize(
+    ("name", "entries"),
+    [
+        ("graceful_azure_duties", [{"type": "haproxy", "hosts": ["lb1"]}, "shop.service"]),
+        ("load_balancer_list", [{"provider": "azure_load_balancer"}, {"provider": "nginx", "hosts": ["lb1"]}]),
+    ],
+)
+def test_balancers_in_a_list(inventory, name, entries):
+    variables = dict(VARIABLES, web1={name: entries})
     pattern = find_hosts("all", GROUPS, variables)
     assert "lb1" not in {host.name for host in inventory.get_hosts(pattern)} and len(inventory.get_hosts(pattern)) == len(GROUPS["all"]) - 1
-    assert find_hosts("all", GROUPS, dict(variables, lb1={"load_balancer_list": entries})) == "all"
+    assert find_hosts("all", GROUPS, dict(variables, lb1={name: entries})) == "all"
     # Mistakes are told when the settings are checked.
-    assert find_hosts("all", GROUPS, dict(VARIABLES, web1={"load_balancer_list": ["nginx"]}, web2={"load_balancer_list": "nginx"})) == "all"
+    assert find_hosts("all", GROUPS, dict(VARIABLES, web1={name: ["nginx"]}, web2={name: "nginx"})) == "all"
 
 
-@pytest.mark.parametrize("variables", [{"load_balancer_provider": "none"}, {"load_balancer_hosts": ["lb1"], "load_balancer_provider": "haproxy"}])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"graceful_azure_duties": []},
+        {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]},
+        {"load_balancer_provider": "none"},
+        {"load_balancer_hosts": ["lb1"], "load_balancer_provider": "haproxy"},
+    ],
+)
 def test_a_balancer_that_is_handled_itself(variables):
     assert find_hosts("all", GROUPS, dict(VARIABLES, lb1=variables)) == "all"
 
