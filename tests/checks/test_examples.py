@@ -192,6 +192,7 @@ def variables_of(groups, inherited=None, found=None):
     return found
 
 
+OF_TARGETS = ("graceful_azure_duties", "load_balancer_", "drain_host_")
 WITH_INVENTORY = [page for page in PAGES if list(inventories(page))]
 
 
@@ -203,6 +204,6 @@ def test_the_pages_have_inventories():
 def test_an_inventory_is_right_as_it_is_printed(page):
     for groups in inventories(page):
         hosts = variables_of(groups)
-        targets = {name: values for name, values in hosts.items() if any(key.startswith(("load_balancer_", "drain_host_")) for key in values)}
+        targets = {name: values for name, values in hosts.items() if any(key.startswith(OF_TARGETS) for key in values)}
         # The task files that a page shows beside it are not there.
         assert [mistake for mistake in read_settings(targets, set(hosts))[1] if "there is no task file /site/" not in mistake] == []

@@ -110,7 +110,7 @@ def test_one_vm_and_no_controller(guest, terminal):
 def test_schedules(guest, terminal):
     """The timer, the service that waits, and the line of cron, also when a run lasts longer than a minute."""
     install(terminal("shell"))
-    web1 = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "load_balancer_provider": "none"}
+    web1 = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "graceful_azure_duties": []}
     write(guest, "inventory.yml", json.dumps({"web": {"hosts": {"web1": web1}}}))
     for path, text in files_of("cron.md").items():
         write(guest, path, text)
