@@ -69,7 +69,7 @@ AGENT = "agent"
 def condition_of(record: Record | None, server: Server, process: Process) -> str:
     """The condition of a server: what became of the hold on it.
 
-    none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve
+    none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve, or with the server that it tracks
     already_out        it is out, but we did not take it out. If it has an agent check that is enabled, a hold disables that, and is held
     held               it is out, as we left it
     lost               it should be out and is in rotation, but no person has changed it: HAProxy is another process, or the
@@ -77,7 +77,7 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
     changed_meanwhile  it is not as we left it, although HAProxy is the same process: somebody else has changed it
     """
     if record is None:
-        return NONE if server.wanted_state == READY else ALREADY_OUT
+        return NONE if server.forced == READY else ALREADY_OUT
     same = same_process(record_process(record), process)
     # In another process, `disabled` in the configuration has put it into maintenance, not our command.
     configured = not same and server.flags & C_MAINT and server.forced == MAINT
@@ -87,8 +87,6 @@ def condition_of(record: Record | None, server: Server, process: Process) -> str
     if server.forced == READY:
         if same and was_out(record) and not was_found_out(record):
             return CHANGED_MEANWHILE
-        if server.wanted_state != READY:
-            return ALREADY_OUT
         return NONE if record["phase"] == RESTORING else LOST
     return CHANGED_MEANWHILE if same else ALREADY_OUT
 

@@ -208,21 +208,14 @@ class Server:
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
-    def wanted_state(self) -> str:
-        """The state that is in force when the server's name resolves."""
-        if self.flags & (F_MAINT | I_MAINT):
-            return MAINT
-        return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
-
-    @property
     def unresolved(self) -> bool:
         """Whether its name does not resolve, such as a slot of ``server-template`` that has no address yet."""
         return bool(self.flags & R_MAINT) and self.address is None
 
     @property
     def returns_by_itself(self) -> bool:
-        """Whether it is out only because its name does not resolve. When DNS answers, it goes into rotation by itself."""
-        return bool(self.flags & R_MAINT) and self.wanted_state == READY
+        """Whether it is out though nobody has set that: its name does not resolve, or the server that it tracks is out. It goes into rotation with these."""
+        return self.forced == READY and self.admin_state != READY
 
     @property
     def in_service(self) -> bool:

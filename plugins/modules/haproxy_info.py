@@ -225,8 +225,8 @@ servers:
       type: bool
     returns_by_itself:
       description:
-        - Whether it is out only because its name does not resolve. It is in rotation as soon as DNS answers, so
-          M(graceful.azure.haproxy_hold) holds it like a server in rotation.
+        - Whether it is out only because its name does not resolve, or because the server that it tracks is out. It is in rotation as soon as DNS answers,
+          or with that server, so M(graceful.azure.haproxy_hold) holds it like a server in rotation.
       type: bool
     returns_by_agent:
       description:
@@ -298,7 +298,7 @@ servers:
       type: bool
     condition:
       description:
-        - V(none) - the server is in rotation and not held, or would be in rotation if its name resolved (RV(servers[].returns_by_itself)).
+        - V(none) - the server is in rotation and not held, or would be if its name resolved or what it tracks were (RV(servers[].returns_by_itself)).
         - V(held) - it is out and as M(graceful.azure.haproxy_hold) left it.
         - V(already_out) - somebody else took it out.
         - V(lost) - it should be out and is in rotation, because HAProxy was reloaded or restarted, or because a run was killed.

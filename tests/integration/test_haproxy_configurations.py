@@ -312,12 +312,26 @@ class TestTrack:
         assert {"web1"} <= {one.get("/api")[0] for _request in range(6)}
 
     def test_what_is_tracked_takes_the_other_along(self, balancer):
-        """Promised: where only the tracked one is held, the other shows as out, and as no one's hold."""
+        """Promised: where only the tracked one is held, the other shows as out, and as no one's hold. It serves again with the tracked one."""
         one = balancer(self.SECTIONS)
         one.hold(backends=["www"])
         tracking = one.server(backend="api")
-        assert (tracking["admin_state"], tracking["condition"], tracking["held_by"]) == (one.server()["admin_state"], "already_out", [])
+        assert (tracking["admin_state"], tracking["condition"], tracking["held_by"]) == (one.server()["admin_state"], "none", [])
+        assert tracking["returns_by_itself"]
         assert {one.get("/api")[0] for _request in range(6)} == {"web2"}
+
+    @pytest.mark.parametrize("state", ["maint", "drain"])
+    def test_what_is_out_with_the_tracked_one_stays_out(self, balancer, state):
+        """Somebody else had taken the tracked one out, and puts it back in the middle of the event."""
+        one = balancer(self.SECTIONS)
+        one.haproxy.ask(f"set server www/web1 state {state}")
+        one.until(lambda: one.server(backend="api")["admin_state"] == state)
+        assert one.hold(backends=["api"])["servers"][0]["condition"] == "held"
+        one.haproxy.ask("set server www/web1 state ready")
+        one.until(lambda: one.server()["in_service"])
+        assert {one.get("/api")[0] for _request in range(6)} == {"web2"}
+        one.release()
+        one.until(lambda: one.server(backend="api")["in_service"])
 
 
 class TestTcp:

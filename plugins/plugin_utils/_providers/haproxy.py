@@ -340,7 +340,8 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
 def _returns(server: Json) -> str:
     """When a server that is out comes back without anybody's act, a phrase; empty if it does not."""
     if server.get("returns_by_itself"):
-        return "serves again when its name resolves"
+        is_tracking = server.get("status", "").startswith(("MAINT (via ", "DRAIN"))
+        return "serves again when the server does that it tracks" if is_tracking else "serves again when its name resolves"
     # While it is held, its agent check is disabled.
     return "serves again when its agent says so" if server.get("returns_by_agent") else ""
 
@@ -354,7 +355,7 @@ def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner
         return True
     if condition == CHANGED or owner:
         return False
-    # This may change at any moment: its name does not resolve, or its agent has taken it out.
+    # This may change at any moment: its name does not resolve, what it tracks is out, or its agent has taken it out.
     comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost") or bool(server.get("returns_by_agent"))
     # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
     # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would

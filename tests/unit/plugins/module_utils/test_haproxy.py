@@ -253,19 +253,21 @@ class TestHold:
         assert shown(release(model, store, ["A"]))["www"] == (NONE, [], False)
         assert model.told == []
 
-    @pytest.mark.parametrize("flags", [F_MAINT, F_MAINT | C_MAINT, F_DRAIN, I_MAINT, I_DRAIN, R_MAINT | F_MAINT, F_DRAIN | I_MAINT])
+    @pytest.mark.parametrize("flags", [F_MAINT, F_MAINT | C_MAINT, F_DRAIN, R_MAINT | F_MAINT, F_DRAIN | I_MAINT])
     def test_found_out_of_rotation_stays_as_it_is(self, model, store, flags):
         model.flags["www", "web1"] = flags
         assert shown(hold(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (HELD, ["A"], True)}
         assert shown(release(model, store)) == {"www": (ALREADY_OUT, [], False), "api": (NONE, [], True)}
         assert model.flags["www", "web1"] == flags
 
-    def test_out_only_because_its_name_does_not_resolve_is_held(self, model, store):
-        model.flags["www", "web1"] = R_MAINT
+    @pytest.mark.parametrize("flags", [R_MAINT, I_MAINT, I_DRAIN], ids=["its name does not resolve", "what it tracks is in maint", "in drain"])
+    def test_out_though_nobody_has_set_that_is_held(self, model, store, flags):
+        """It goes into rotation at any moment, with the answer of DNS or with the server that it tracks."""
+        model.flags["www", "web1"] = flags
         assert shown(hold(model, store))["www"] == (HELD, ["A"], True)
-        assert model.flags["www", "web1"] == R_MAINT | F_DRAIN
+        assert model.flags["www", "web1"] == flags | F_DRAIN
         assert shown(release(model, store))["www"] == (NONE, [], True)
-        assert model.flags["www", "web1"] == R_MAINT
+        assert model.flags["www", "web1"] == flags
 
     def test_enabled_by_hand_although_the_configuration_says_disabled(self, model, store):
         model.flags["www", "web1"] = C_MAINT
@@ -655,10 +657,10 @@ class TestCondition:
             (HELD, DRAIN, True, F_MAINT, CHANGED_MEANWHILE),
             (HELD, DRAIN, False, 0, LOST),
             (HELD, DRAIN, False, F_MAINT, ALREADY_OUT),
-            (HELD, DRAIN, False, I_MAINT, ALREADY_OUT),
+            (HELD, DRAIN, False, I_MAINT, LOST),
             (CHANGING, DRAIN, True, 0, LOST),
             (CHANGING, DRAIN, False, 0, LOST),
-            (CHANGING, DRAIN, True, I_DRAIN, ALREADY_OUT),
+            (CHANGING, DRAIN, True, I_DRAIN, LOST),
             (RESTORING, DRAIN, True, 0, NONE),
             (RESTORING, DRAIN, False, 0, NONE),
             (RESTORING, DRAIN, True, F_MAINT, CHANGED_MEANWHILE),

@@ -194,6 +194,10 @@ class TestHaproxy:
             ({"admin_state": "maint", "condition": "held", "arrived": 1}, {"must_go_out": False}),
             ({"admin_state": "maint", "returns_by_itself": True}, {"must_go_out": True, "returns": "serves again when its name resolves"}),
             (
+                {"admin_state": "maint", "returns_by_itself": True, "status": "MAINT (via status/web1)"},
+                {"must_go_out": True, "returns": "serves again when the server does that it tracks"},
+            ),
+            (
                 {"admin_state": "drain", "condition": "already_out", "returns_by_agent": True},
                 {"must_go_out": True, "returns": "serves again when its agent says so"},
             ),
