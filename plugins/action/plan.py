@@ -20,7 +20,7 @@ from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at, preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
@@ -46,13 +46,17 @@ display = Display()
 
 
 def _table(planned):
-    """The closing table, a line for each event and each of its hosts, and for each host that could not be read."""
-    events = planned["events"]
-    lines = [] if events else [no_event("No event names any of the targets", planned["unread"])]
+    """The closing table: what became of the events, or what would be done in check mode, and a line for each host that could not be read."""
+    return [*(planned["preview"] or _outcomes(planned["events"], planned["unread"])), *not_looked_at(planned["unread"], planned["told"])]
+
+
+def _outcomes(events, unread):
+    """A line for each event and each of its hosts."""
+    if not events:
+        yield no_event("No event names any of the targets", unread)
     for event in events:
-        lines.append(f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}")
-        lines.extend(f"    {name}: {said['state']}, {said['reason']}" for name, said in event["hosts"].items())
-    return lines + not_looked_at(planned)
+        yield f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}"
+        yield from (f"    {name}: {status['state']}, {status['reason']}" for name, status in event["hosts"].items())
 
 
 class ActionModule(ActionBase):
@@ -74,8 +78,6 @@ class ActionModule(ActionBase):
         active = set(task_vars["ansible_play_hosts"])
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in task_vars["ansible_play_hosts_all"]}
         result.update(self._pass(args, known, task_vars["graceful_azure_plan"], task_vars if task_vars.get(NOTIFY) else None))
-        if self._task.check_mode:
-            result["table"] = preview(result, time.time())
         # What a person reads; everything else keeps the original text.
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
         return result

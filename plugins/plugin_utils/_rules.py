@@ -71,6 +71,7 @@ _KNOWN: Rule = {**_DEFAULTS, "name": "built-in: known event type"}
 _UNKNOWN: Rule = {**_DEFAULTS, "name": "built-in: unknown event type", "action": "prepare"}
 UNASKED: Rule = {**_DEFAULTS, "name": "built-in: a rule cannot be asked of it", "action": "prepare"}
 """Decides if one of the user's rules cannot be evaluated for an event."""
+BUILT_IN = tuple(rule["name"] for rule in (_KNOWN, _UNKNOWN, UNASKED))
 
 
 def _seconds(value: Any) -> float | None:

@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import known_events, next_turns
@@ -36,17 +37,19 @@ def plan(document: Json) -> Json:
     last = {name: (observed.document.results.get(name) or {}).get(step["role"]) or {} for name, step in steps.items()}
     files = {name: file_of(step, acts[name], last[name].get("file")) for name, step in steps.items() if observed.hosts[name].did(step)}
     doubtful = {host.name for host in hosts if is_doubtful(host, observed)}
+    unread = {host.name: why_unread(host) for host in hosts if not host.was_read}
     return {
         "hosts": decisions,
         "turns": next_turns(decided, decisions, acts, expected, doubtful, end.end),
         "known": known_events(observed),
         "files": {name: file for name, file in files.items() if file},
-        "unread": {host.name: why_unread(host) for host in hosts if not host.was_read},
+        "unread": unread,
         "events": [result(decided, statuses, event) for event in listed(observed)],
         "finished": end.finished,
         "once_more": end.once_more,
         "failed_run": bool(end.messages),
         "warnings": list(warnings(decided)),
+        "preview": preview(decided, statuses, decisions, unread) if observed.run.check else [],
         "messages": [message.text for message in end.messages],
         "of_run": [message.text for message in end.messages if not message.is_theirs],
         "told": sorted({name for message in end.messages for name in message.hosts}),

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, Memory, read_memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision, Report
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import Rule
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import BUILT_IN, Rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 _ACTIONS = {
     "prepare_and_approve": "out of the balancer and drained, then approved",
@@ -23,22 +26,22 @@ _ACTIONS = {
 }
 
 
-def preview(planned: Json, now: float) -> list[str]:
-    """Lines for a person, made from what the action C(plan) returns for the one pass of a run in check mode."""
-    memory = read_memory(planned["memory"], planned["settings"])
-    events = sorted(memory.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
+def preview(decided: Decided, report: Report, decisions: Mapping[str, Decision], unread: Iterable[str]) -> list[str]:
+    """Lines for a person, for the one pass of a run in check mode. C(unread): the hosts whose service was not read."""
+    observed = decided.observed
+    events = sorted(observed.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
     if not events:
-        return [f"Check mode: nothing is changed. {no_event('No event stands', planned['unread'])}", *not_looked_at(planned)]
+        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}"]
     lines = ["Check mode: nothing is changed. What would be done:"]
     for event in events:
-        lines.append(f"{event.event_type or 'event'} {event.event_id} ({', '.join(event.resources)}): {_when(event, now)}")
-        lines.extend(f"    {line}" for line in _event(planned, memory, event, now))
-    return lines + not_looked_at(planned)
+        lines.append(f"{event.label} ({', '.join(event.resources)}): {_when(event, observed.now)}")
+        lines.extend(f"    {line}" for line in _event(decided, report, decisions, event))
+    return lines
 
 
-def not_looked_at(planned: Json) -> list[str]:
-    """A line with the reason for each host that could not be read, unless a message tells it already."""
-    return [f"{name} could not be read: {why}" for name, why in planned["unread"].items() if name not in planned["told"]]
+def not_looked_at(unread: Mapping[str, str], told: Collection[str]) -> list[str]:
+    """A line for each host that could not be read, unless a message tells of it. C(unread): per host the reason. C(told): the hosts of the messages."""
+    return [f"{name} could not be read: {why}" for name, why in unread.items() if name not in told]
 
 
 def no_event(words: str, unread: Iterable[str]) -> str:
@@ -46,10 +49,10 @@ def no_event(words: str, unread: Iterable[str]) -> str:
     return f"{words}." if not unread else f"Whether an event stands is not known: {', '.join(unread)} could not be read."
 
 
-def _when(event: EventMemory, now: float) -> str:
+def _when(event: Event, now: float) -> str:
     if event.recalled or event.hosts and not event.rule:
         return "over, known only by what is still held for it"
-    if event.status == "Started":
+    if event.started:
         return "Started"
     return f"{event.status}, no NotBefore" if event.not_before_at is None else f"{event.status}, not before {_moment(event.not_before_at, now)}"
 
@@ -58,57 +61,51 @@ def _moment(at: float, now: float) -> str:
     return f"{clock(at, now)} (in {duration(at - now)})" if at > now else f"{clock(at, now)} (past)"
 
 
-def _event(planned: Json, memory: Memory, event: EventMemory, now: float) -> list[str]:
+def _event(decided: Decided, report: Report, decisions: Mapping[str, Decision], event: Event) -> Iterator[str]:
     """The lines about one event, below its headline."""
     if not event.hosts:
-        return ["names none of the targets: left alone"]
-    lines = list(_rule(planned, memory, event, event.rule, now)) if event.rule else []
-    (told,) = [entry for entry in planned["events"] if entry["event_id"] == event.event_id]
-    for name, said in told["hosts"].items():
-        line = f"{name}: {said['state']}: {said['reason']}"
-        decision = planned["hosts"][name]
+        yield "names none of the targets: left alone"
+    if event.mistake:
+        yield event.mistake
+    elif event.hosts and event.rule:
+        yield from _rule(decided, event, event.rule)
+    for name in event.hosts:
+        status, decision = report[name, event.key], decisions[name]
+        line = f"{name}: {status.state}: {status.reason}"
         step = decision["step"]
         if step and event.event_id in step["event_ids"]:
             line += f"; next {step_words(step)}" if step["role"] == "drain_host" else f"; next it {step_words(step)}"
         # A host in several events tells the time of the most urgent one.
         if decision["until"] and decision["event_id"] == event.event_id:
-            line += f"; until {_moment(decision['until'], now)}"
-        lines.append(line)
-    return lines
+            line += f"; until {_moment(decision['until'], decided.observed.now)}"
+        yield line
 
 
-def _rule(planned: Json, memory: Memory, event: EventMemory, rule: Rule, now: float) -> Iterator[str]:
+def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
-    if event.mistake:
-        yield event.mistake
-        return
+    now = decided.observed.now
     if event.unasked:
         yield event.unasked
-    because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"].startswith("built-in: ") else " (for every event)"
+    because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
     yield f"rule {rule['name']!r} decides{because}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":
         return
-    if event.status == "Started":
+    if event.started:
         yield "it has started: nothing is left to approve, hosts go back when it is gone"
         return
-    at, prepares = event.not_before_at, rule["action"] != "approve"
-    if prepares:
-        begins = None if rule["lead_time"] is None or at is None else at - rule["lead_time"]
-        deadline = "" if at is None else f"; deadline {clock(at - RESERVE, now)}"
-        yield f"preparing begins {'at once' if begins is None or begins <= now else _moment(begins, now)}{deadline}"
-    if rule["action"] == "prepare":
+    if event.prepares:
+        at = max((begins(host, event) for host in decided.observed.members(event)), default=-math.inf)
+        deadline = "" if event.deadline is None else f"; deadline {clock(event.deadline, now)}"
+        yield f"preparing begins {'at once' if at <= now else _moment(at, now)}{deadline}"
+    if not event.asks_approval:
         return
-    strangers = ", ".join(_strangers(planned, memory, event))
-    is_held = bool(strangers) and any(planned["settings"][name]["unknown_resources"] != "ignore" for name in event.hosts)
-    if prepares and not is_held:
+    approval = decided.approvals.get(event.key)
+    stranger = approval.about(Kind.STRANGER) if approval else None
+    if stranger:
+        yield f"{stranger.text} (graceful_azure_unknown_resources: hold)"
+        return
+    if event.prepares:
         late = ", or not drained in time (on_drain_timeout: approve)" if rule["on_drain_timeout"] == "approve" else "; never, if not drained in time"
         yield f"approved when all of its hosts are ready{late}"
-    if is_held:
-        yield f"not approved by us: {strangers} is none of the targets (graceful_azure_unknown_resources: hold)"
-    elif strangers:
-        yield f"{strangers} is none of the targets and not asked (graceful_azure_unknown_resources: ignore)"
-
-
-def _strangers(planned: Json, memory: Memory, event: EventMemory) -> list[str]:
-    known = {(memory.hosts[name].resource_name or planned["settings"][name]["resource_name"] or "").lower() for name in event.hosts}
-    return [name for name in event.resources if name.lower() not in known]
+    if event.strangers:
+        yield f"{', '.join(event.strangers)} is none of the targets and not asked (graceful_azure_unknown_resources: ignore)"

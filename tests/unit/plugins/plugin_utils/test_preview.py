@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import preview
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 
 from tests.support.model import Model
@@ -17,8 +17,10 @@ from tests.support.model import Model
 
 def shown(model):
     """The text of the first pass in check mode, without moments of the clock."""
+    model.run["check"] = True
     outcome = model.go()
-    lines = preview(dict(outcome, settings=model.settings), model.now)
+    del model.run["check"]
+    lines = [*outcome["preview"], *not_looked_at(outcome["unread"], outcome["told"])]
     return re.sub(r"\d\d:\d\d:\d\d \S+", "TIME", "\n".join(lines))
 
 
@@ -43,7 +45,7 @@ def test_a_host_that_is_told_of_in_a_message_is_not_told_of_once_more(name):
     model.hosts[name]["silent"] = True
     model.run.update(check=True, wait=False)
     outcome = model.go()
-    text = "\n".join([*outcome["messages"], *preview(dict(outcome, settings=model.settings), model.now)])
+    text = "\n".join([*outcome["messages"], *outcome["preview"], *not_looked_at(outcome["unread"], outcome["told"])])
     assert text.count(f"{name}: it cannot be reached") == 1 and f"{name} could not be read: " not in text
 
 
