@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Seen, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Target, decide, read_options, read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
@@ -67,14 +67,14 @@ class ActionModule(ActionBase):
         }
 
     def _release(self, task_vars):
-        """What follows from what was seen. A host that has left the play was not looked at."""
+        """What follows from the looks. A host that has left the play was not looked at."""
         hostvars, names = task_vars["hostvars"], task_vars["ansible_play_hosts"]
-        seen, owned = {}, {}
+        targets, owned = {}, {}
         for name in names:
             facts = hostvars.raw_get(name)
             look = {"host": facts["graceful_azure_host"], "balancers": facts["graceful_azure_balancers"]["results"]}
             # Plain data, whatever Ansible has made of it.
-            seen[name] = Seen(**json.loads(json.dumps(look, default=str)))
+            targets[name] = Target(**json.loads(json.dumps(look, default=str)))
             owned[name] = facts["graceful_azure_to_look_at"]["places"]
         doubts = []
         for name in hostvars:
@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
             return {place["server"] for places in owned.values() for place in places if place["machine"] == machine}
 
         left = len(names) < len(task_vars["ansible_play_hosts_all"])
-        return decide(Options(**task_vars["graceful_azure_options"]["options"]), seen, left, owners, doubts)
+        return decide(Options(**task_vars["graceful_azure_options"]["options"]), targets, left, owners, doubts)
 
 
 def _variables(hostvars, name):

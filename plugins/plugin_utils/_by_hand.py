@@ -5,7 +5,7 @@
 """What the playbook holds shows and what it releases. Private to the collection; pure.
 
 Three questions, in the order in which the playbook asks them: what does the user want (C(read_options)), where are the records
-of a target (C(read_places)), and what follows from what was seen there (C(decide)).
+of a target (C(read_places)), and what follows from the looks there (C(decide)).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import LIST, PREFIX, entries_of_balancers
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
@@ -45,8 +46,8 @@ class Options(NamedTuple):
     servers: list[str] | None = None
 
 
-class Seen(NamedTuple):
-    """What was seen for a target: by C(host_observation), and by each C(balancer_observation) with its C(place)."""
+class Target(NamedTuple):
+    """A target, by the results of the looks at it: C(host_observation), and each C(balancer_observation) with its C(place)."""
 
     host: Json
     balancers: list[Json]
@@ -125,22 +126,22 @@ def _places_of(name: str, address: str | None, provider: Provider, entry: Json) 
 
 def decide(
     options: Options,
-    seen: dict[str, Seen],
+    targets: dict[str, Target],
     left: bool,
     owners: Callable[[str], Collection[str]],
     doubts: Sequence[str],
 ) -> Json:
     """What is shown and released.
 
-    C(seen): per target in the play what was seen. C(left): whether other targets have left the play, for which nobody looked.
+    C(targets): those in the play, by name. C(left): whether other targets have left the play, for which nobody looked.
     C(owners): a function from a balancer to the names of all servers there that belong to a host of the inventory.
     C(doubts): sentences about hosts of the inventory for which that is not known.
     """
-    looks = _by_place(look for target in seen.values() for look in target.balancers)
+    looks = _by_place(look for target in targets.values() for look in target.balancers)
     strays = _strays(looks, owners)
-    wrong = _wrong_events(options, seen, looks, left) + _wrong_servers(options, looks, strays, doubts)
+    wrong = _wrong_events(options, targets, looks, left) + _wrong_servers(options, looks, strays, doubts)
     released = options.release and not wrong
-    hosts = {name: _of_host(name, target, released and options.servers is None, options.gone) for name, target in seen.items()}
+    hosts = {name: _of_host(name, target, released and options.servers is None, options.gone) for name, target in targets.items()}
     if released and options.servers:
         # Whoever of the targets comes first acts for all: balancers are shared.
         next(iter(hosts.values()))["give_back"] = [
@@ -159,10 +160,10 @@ def decide(
 
 def _by_place(looks: Iterable[Json]) -> dict[str, Json]:
     """Each look once, whichever targets share it; the one that the balancer answered, if there is one."""
-    found: dict[str, Json] = {}
+    by_place: dict[str, Json] = {}
     for look in sorted(looks, key=lambda look: "holds" not in look):
-        found.setdefault(look["place"]["key"], look)
-    return found
+        by_place.setdefault(look["place"]["key"], look)
+    return by_place
 
 
 def _holds(looks: Iterable[Json]) -> list[Json]:
@@ -180,34 +181,34 @@ def _names(look: Json, record: Json) -> tuple[str, str]:
 
 def _give_back(options: Options, place: Json, record: Json) -> Json:
     """How a record is released: C(machine), C(module), its C(options), C(path)."""
-    module, found = PROVIDERS[place["provider"]].give_back(record, place["options"])
+    module, values = PROVIDERS[place["provider"]].give_back(record, place["options"])
     more = {"event_ids": options.event_ids, "state_dir": place["options"].get("state_dir")}
-    found = {**found, **{key: value for key, value in more.items() if value}}
-    return {"machine": place["machine"], "module": module, "options": found, "path": record["path"]}
+    values = {**values, **{key: value for key, value in more.items() if value}}
+    return {"machine": place["machine"], "module": module, "options": values, "path": record["path"]}
 
 
 def _strays(looks: dict[str, Json], owners: Callable[[str], Collection[str]]) -> list[tuple[Json, Json]]:
     """Each record for no host of the inventory, with the look that found it. Two looks may show the same."""
-    found: dict[tuple[str, str], tuple[Json, Json]] = {}
+    strays: dict[tuple[str, str], tuple[Json, Json]] = {}
     for look in looks.values():
         machine = look["place"]["machine"]
         for record in look.get("holds") or ():
             if _names(look, record)[1] not in owners(machine):
-                found.setdefault((machine, record["path"]), (look, record))
-    return list(found.values())
+                strays.setdefault((machine, record["path"]), (look, record))
+    return list(strays.values())
 
 
 def _unclaimed(looks: dict[str, Json]) -> list[Json]:
     """Records on the balancers that no look claims."""
     claimed = {(look["place"]["machine"], record["path"]) for look in looks.values() for record in _holds([look])}
-    found = {}
+    unclaimed = {}
     for look in looks.values():
         machine = look["place"]["machine"]
         for record in look.get("other_holds") or ():
             if (machine, record["path"]) not in claimed:
                 note = f"It lies on {printable(machine)} and {_provider(look).unclaimed}"
-                found[machine, record["path"]] = dict(_shown(record, _provider(look)), note=note)
-    return list(found.values())
+                unclaimed[machine, record["path"]] = dict(_shown(record, _provider(look)), note=note)
+    return list(unclaimed.values())
 
 
 def _shown(record: Json, provider: Provider) -> Json:
@@ -224,7 +225,22 @@ def _shown(record: Json, provider: Provider) -> Json:
     return shown
 
 
-def _of_host(name: str, target: Seen, released: bool, gone: bool) -> Json:
+def _may_release(name: str, target: Target, gone: bool) -> Verdict:
+    """Whether what is held for a target may be released. C(gone): whether the user says that it is gone for good."""
+    host = target.host
+    if host.get("of_others"):
+        return no(Reason(Kind.MISTAKE, f"{name}: {printable(host['fatal'])}. Nothing is released"))
+    if host["reached"] or gone:
+        return Verdict(True)
+    missed = "read" if "cut_off" in host else "reached"
+    why = (
+        f"{name} cannot be {missed} ({printable(host['error'])}): nothing is released. If it is gone for good,"
+        " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
+    )
+    return no(Reason(Kind.UNREAD, why))
+
+
+def _of_host(name: str, target: Target, released: bool, gone: bool) -> Json:
     """What is shown of a target, and what is released for it."""
     held = [(look, record, *_names(look, record)) for look in target.balancers for record in look.get("holds") or ()]
     # First what is held under its name, then what was taken out with it.
@@ -237,31 +253,23 @@ def _of_host(name: str, target: Seen, released: bool, gone: bool) -> Json:
         if "fatal" in look or "error" in look
     ]
     known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
-    refused = ""
-    if released and target.host.get("of_others"):
-        refused = f"{name}: {printable(target.host['fatal'])}. Nothing is released"
-    elif released and not target.host["reached"] and not gone:
-        missed = "read" if "cut_off" in target.host else "reached"
-        refused = (
-            f"{name} cannot be {missed} ({printable(target.host['error'])}): nothing is released. If it is gone for good,"
-            " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
-        )
+    release = _may_release(name, target, gone) if released else Verdict(False)
     return {
         "shown": shown,
         "nothing": known and not shown,
         "unread": unread,
-        "refused": refused,
-        "release": "" if refused or not released else "everything" if target.host["reached"] else "servers",
+        "refused": release.text,
+        "release": "" if not release.holds else "everything" if target.host["reached"] else "servers",
         "give_back": [],
     }
 
 
-def _wrong_events(options: Options, seen: dict[str, Seen], looks: dict[str, Json], left: bool) -> list[str]:
+def _wrong_events(options: Options, targets: dict[str, Target], looks: dict[str, Json], left: bool) -> list[str]:
     """A sentence where events are named for which nothing is held. A machine that cannot be read may have it, unless it is gone for good."""
     if not options.release or options.event_ids is None or left:
         return []
-    balancers = [look for target in seen.values() for look in target.balancers]
-    hosts = [target.host for target in seen.values()]
+    balancers = [look for target in targets.values() for look in target.balancers]
+    hosts = [target.host for target in targets.values()]
     if any("fatal" in look for look in hosts + balancers) or any(look.get("holds") is None for look in balancers):
         return []
     if not options.gone and not all(look["reached"] for look in hosts):
@@ -281,6 +289,6 @@ def _wrong_servers(options: Options, looks: dict[str, Json], strays: Iterable[tu
     wrong = [f"{doubt}. It may own what holds_servers names. {NOTHING}" for doubt in doubts]
     for name in options.servers:
         if name not in ours:
-            said = "it belongs to a host of the inventory, give that host as target" if name in held else "no record on the balancers of the targets names it"
-            wrong.append(f"holds_servers names '{name}': {said}. {NOTHING}")
+            why = "it belongs to a host of the inventory, give that host as target" if name in held else "no record on the balancers of the targets names it"
+            wrong.append(f"holds_servers names '{name}': {why}. {NOTHING}")
     return wrong

@@ -37,24 +37,24 @@ MOST_HOSTS = 10
 """How many hosts a sentence names."""
 
 
-def changes(story: Story, passed: Pass, memory: Json, told: Mapping[str, float]) -> list[tuple[str, Change]]:
-    """What is new in a pass, as C((key, change)). C(told): per key of what was told, when."""
-    found = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
-    return [(key, change) for key, change in found if key not in told]
+def changes(story: Story, passed: Pass, memory: Json, sent: Mapping[str, float]) -> list[tuple[str, Change]]:
+    """What is new in a pass, as C((key, change)). C(sent): per key of what was sent, when."""
+    new = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
+    return [(key, change) for key, change in new if key not in sent]
 
 
-def still(told: Mapping[str, float], now: float) -> dict[str, float]:
-    """What was told recently enough not to be told again."""
-    return {key: at for key, at in told.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
+def still(sent: Mapping[str, float], now: float) -> dict[str, float]:
+    """What was sent recently enough not to be sent again."""
+    return {key: at for key, at in sent.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
 
 
-def message(found: Sequence[Change]) -> dict[str, str]:
+def message(new: Sequence[Change]) -> dict[str, str]:
     """What is sent of these changes: C(title), C(text) with a paragraph for each of them, and C(type) as Apprise names it."""
     # Teams shows lines without an empty one between them as a single line.
-    text = "\n\n".join(_as_many_as_fit([change["text"] for change in found]))
-    more = f" (and {plural(len(found) - 1, 'more change')})" if len(found) > 1 else ""
-    alarming = any(change["state"] in ALARMING for change in found)
-    return {"title": f"{found[0]['title']}{more}", "text": text, "type": "failure" if alarming else "info"}
+    text = "\n\n".join(_as_many_as_fit([change["text"] for change in new]))
+    more = f" (and {plural(len(new) - 1, 'more change')})" if len(new) > 1 else ""
+    alarming = any(change["state"] in ALARMING for change in new)
+    return {"title": f"{new[0]['title']}{more}", "text": text, "type": "failure" if alarming else "info"}
 
 
 def _as_many_as_fit(texts: Sequence[str]) -> Iterator[str]:
@@ -86,19 +86,19 @@ def _label(event: Json) -> str:
 
 def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, Change]]:
     held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
-    for told in passed["events"]:
-        event = story["events"][told["event_id"]]
-        key = told["event_id"].lower()
+    for result in passed["events"]:
+        event = story["events"][result["event_id"]]
+        key = result["event_id"].lower()
         # A run that takes one step does not see any more that the host is out.
-        out = [name for name, host in told["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
+        out = [name for name, host in result["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
         if out:
             when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
             yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out)
-        if (event["approved"] is not None or "approved" in event["before_run"]) and told["outcome"] == UNFINISHED:
-            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(told['hosts'])}", told["hosts"])
-        back = [name for name, host in told["hosts"].items() if host["state"] == "restored"]
-        if told["outcome"] != UNFINISHED and back:
-            yield f"restored {key}", _change("restored", f"{_label(event)}: {told['outcome']}; {names(back)} back in service", back)
+        if (event["approved"] is not None or "approved" in event["before_run"]) and result["outcome"] == UNFINISHED:
+            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(result['hosts'])}", result["hosts"])
+        back = [name for name, host in result["hosts"].items() if host["state"] == "restored"]
+        if result["outcome"] != UNFINISHED and back:
+            yield f"restored {key}", _change("restored", f"{_label(event)}: {result['outcome']}; {names(back)} back in service", back)
 
 
 def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:

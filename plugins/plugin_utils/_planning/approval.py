@@ -120,14 +120,14 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
 
     C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
     """
-    found = Approvals()
+    judged = Approvals()
     leaving = set(leaving)
     for event in observed.events.values():
         if not event.standing or not event.members:
             continue
-        taken = {**steps, **found.steps}
-        why = tuple(_obstacles(event, observed, drains, taken, leaving, found))
-        found.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.STATE, "is being approved"),))
+        taken = {**steps, **judged.steps}
+        why = tuple(_obstacles(event, observed, drains, taken, leaving, judged))
+        judged.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.STATE, "is being approved"),))
         if why:
             continue
         members, outside = observed.members(event), is_sent_outside(event, observed)
@@ -137,11 +137,11 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
                 leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
                 more: Json = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host, observed)}
-                found.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, **more)
+                judged.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, **more)
                 if outside:
-                    found.verdicts[event.key] = Verdict(True, (_sent_through(more["through"], event),))
+                    judged.verdicts[event.key] = Verdict(True, (_sent_through(more["through"], event),))
                 break
-    return found
+    return judged
 
 
 def _obstacles(
@@ -150,9 +150,9 @@ def _obstacles(
     drains: Mapping[str, Drain],
     steps: Mapping[str, Step],
     leaving: set[str],
-    found: Approvals,
+    judged: Approvals,
 ) -> Iterator[Reason]:
-    """Why the event may not be approved in this pass, the weightiest reason first. Notes in C(found) what else follows from that."""
+    """Why the event may not be approved in this pass, the weightiest reason first. Notes in C(judged) what else follows from that."""
     now, members, outside = observed.now, observed.members(event), is_sent_outside(event, observed)
     never = _never(event, observed)
     yield from never
@@ -163,19 +163,19 @@ def _obstacles(
     # Before the preparation begins, a host is not ready, even if it happens to be out and idle.
     is_early = event.prepares and any(begins(host, event) > now for host in members)
     if event.prepares and not is_early and not unready:
-        found.was_ready.add(event.key)
+        judged.was_ready.add(event.key)
     if is_early:
         yield Reason(Kind.TIME, f"rule {event.decided_by['name']!r} does not prepare it yet")
     # What is not ready is never approved from outside, whatever a rule says about hosts that are not drained in time.
     if not (outside or never or is_early):
-        unready = [host for host in unready if not _is_timed_out(host, event, now, found)]
+        unready = [host for host in unready if not _is_timed_out(host, event, now, judged)]
     missing = [host.name for host in members if host.fatal or host in unready]
     if missing:
         yield Reason(Kind.SIBLING, f"waits for {', '.join(missing)}")
     unsafe = None if event.prepares or never or missing else _unsafe(event, observed, leaving)
     if unsafe:
         name, verdict = unsafe
-        found.waiting[name, event.key] = verdict
+        judged.waiting[name, event.key] = verdict
         yield from verdict.why
     is_repeated = event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT
     if is_repeated:
@@ -184,19 +184,19 @@ def _obstacles(
     if why:
         doubtful = Reason(Kind.DOUBT, why)
         if not (event.prepares or never or missing or unsafe or is_repeated):
-            found.waiting.update(((host.name, event.key), no(doubtful, until=event.not_before_at)) for host in members)
+            judged.waiting.update(((host.name, event.key), no(doubtful, until=event.not_before_at)) for host in members)
         yield doubtful
 
 
 def _never(event: Event, observed: Observed) -> list[Reason]:
     """Why the event is not for us to approve, whatever becomes of its hosts."""
-    found = [stranger(event, observed)]
+    why = [stranger(event, observed)]
     if not event.asks_approval:
-        found.append(Reason(Kind.RULE, f"rule {event.decided_by['name']!r}: prepared, not approved"))
+        why.append(Reason(Kind.RULE, f"rule {event.decided_by['name']!r}: prepared, not approved"))
     silent = [host.name for host in observed.members(event) if event.prepares and host.refuses_unanswered]
     if silent:
-        found.append(Reason(Kind.ANSWER, f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"))
-    return [reason for reason in found if reason]
+        why.append(Reason(Kind.ANSWER, f"not approved by us: {', '.join(silent)} did not answer while in service, and may not come back"))
+    return [reason for reason in why if reason]
 
 
 def _unsafe(event: Event, observed: Observed, leaving: set[str]) -> tuple[str, Verdict] | None:
@@ -230,11 +230,11 @@ def _from_outside(host: Host, event: Event, observed: Observed) -> Json:
     return {"witness": witness, "through": host.settings.outside["title"], "ready_until": until}
 
 
-def _is_timed_out(host: Host, event: Event, now: float, found: Approvals) -> bool:
+def _is_timed_out(host: Host, event: Event, now: float, judged: Approvals) -> bool:
     """Whether the event may be approved although a host is not drained: its rule allows it, and the host's time to drain is over."""
     if event.decided_by["on_drain_timeout"] != "approve" or host.in_rotation or host.blind:
         return False
-    found.counted_out.add((host.name, event.key))
+    judged.counted_out.add((host.name, event.key))
     ends = drain_until(host, event, now)
     return ends is not None and now >= ends
 

@@ -54,7 +54,7 @@ def _is_out(host: Host, cluster: Cluster, observed: Observed) -> bool:
 
 
 def _names(host: Host, cluster: Cluster) -> list[tuple[str, str]]:
-    return [(cluster[0], name) for name, found in clusters_of(host).items() if found == cluster]
+    return [(cluster[0], name) for name, theirs in clusters_of(host).items() if theirs == cluster]
 
 
 def _order(host: Host, events: Sequence[Event]) -> tuple[Any, ...]:

@@ -62,15 +62,15 @@ def ending(decided: Decided, report: Report) -> Ending:
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     events = listed(observed)
-    found = any(event.action != "ignore" and not _is_left_behind(event, observed) for event in events)
-    first_found = observed.now if found and observed.first_found is None else observed.first_found
+    is_concerned = any(event.action != "ignore" and not _is_left_behind(event, observed) for event in events)
+    first_found = observed.now if is_concerned and observed.first_found is None else observed.first_found
     end = _end_of(run, first_found)
     time_is_over = observed.now >= end
     left = [event for event in events if not _is_through(decided, report, event, end)]
     undecided = any(observed.may_mean(event) for event in observed.events.values())
     helpless = all(host.fatal for host in hosts)
     patient = all(_is_patient(host, observed) for host in hosts)
-    nothing_left = not left and not undecided and patient and (found or helpless or not run.watch)
+    nothing_left = not left and not undecided and patient and (is_concerned or helpless or not run.watch)
     look_again = run.look_twice and _looks_again(decided)
     overdue = [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)]
     return Ending(
@@ -252,20 +252,20 @@ def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_o
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     lines = {host.name: most_urgent(report, host, observed)[0] for host in hosts}
-    found = [Message(fault.text) for fault in observed.faults]
-    told: set[tuple[str, Reason]] = set()
+    messages = [Message(fault.text) for fault in observed.faults]
+    reported: set[tuple[str, Reason]] = set()
 
     def tell(names: list[str], *why: Reason) -> None:
         # What is wrong with a balancer is told of the balancer, not once more for each host behind it.
-        new = [reason for reason in why if reason.kind is not Kind.BALANCER and not told.issuperset((name, reason) for name in names)]
+        new = [reason for reason in why if reason.kind is not Kind.BALANCER and not reported.issuperset((name, reason) for name in names)]
         if any(reason.kind is not Kind.NOTE for reason in new):
-            told.update((name, reason) for name in names for reason in new)
+            reported.update((name, reason) for name in names for reason in new)
             is_theirs = all(lines[name].state == "needs_person" and set(new) <= set(lines[name].why) for name in names)
-            found.append(Message(f"{', '.join(names)}: {words(new)}", tuple(names), is_theirs))
+            messages.append(Message(f"{', '.join(names)}: {words(new)}", tuple(names), is_theirs))
 
     for event in late:
         why = f"not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, report)}"
-        found.append(Message(f"{event.label}: {why}"))
+        messages.append(Message(f"{event.label}: {why}"))
     # A mistake in the settings of a group is told once, not for each of its hosts.
     for reason in dict.fromkeys(reason for host in hosts for reason in host.fatal):
         tell([host.name for host in hosts if reason in host.fatal], reason)
@@ -280,12 +280,12 @@ def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_o
         for reason in reasons(Kind.MISTAKE, (place.stays for place in host.places)):
             tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
-        found.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
+        messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
     for event in listed(observed):
         for name in event.hosts:
             if report[name, event.key].state == "needs_person":
                 tell([name], *report[name, event.key].why)
-    return found
+    return messages
 
 
 def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:

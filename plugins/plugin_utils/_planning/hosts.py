@@ -124,8 +124,8 @@ class Host:
     @property
     def uncounted(self) -> list[str]:
         """Sentences: the ports whose connections cannot be counted."""
-        found = [each for each in self.observation.uncounted if not (each["unheard"] and each["port"] in self.heard)]
-        return [f"port {each['port']} cannot be counted: {each['why']}" for each in found]
+        entries = [each for each in self.observation.uncounted if not (each["unheard"] and each["port"] in self.heard)]
+        return [f"port {each['port']} cannot be counted: {each['why']}" for each in entries]
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -196,8 +196,8 @@ class Host:
         records = [record for record in self.observation.holds or () if boot and record.boot_id]
         # That of a member of a cluster goes on with the process that keeps what was set.
         is_new = {record.boot_id: (record.boot_id or "").startswith(boot or "") for record in records}
-        found = {new: {fold(event_id) for record in records if is_new[record.boot_id] is new for event_id in record.events} for new in (False, True)}
-        return found[False] - found[True]
+        ids = {new: {fold(event_id) for record in records if is_new[record.boot_id] is new for event_id in record.events} for new in (False, True)}
+        return ids[False] - ids[True]
 
     def clock(self, now: float) -> float | None:
         """The time of its own clock at a moment of the controller's clock, as the last look told; None if that is unknown."""

@@ -229,9 +229,9 @@ def maintenance(host: Host) -> tuple[Reason, ...]:
     """The places of the host that are out without a hold of ours, mostly because an operator took them out."""
     out = [place for place in host.places if not place.in_rotation and place.condition == FREE and not place.owner]
     by_operator = [f"{place.name} is in {place.state}" for place in out if not place.returns]
-    found = [f"in an operator's maintenance ({', '.join(by_operator)})"] if by_operator else []
-    found.extend(f"{place.name} {place.returns}" for place in out if place.returns)
-    return reasons(Kind.NOTE, found)
+    phrases = [f"in an operator's maintenance ({', '.join(by_operator)})"] if by_operator else []
+    phrases.extend(f"{place.name} {place.returns}" for place in out if place.returns)
+    return reasons(Kind.NOTE, phrases)
 
 
 def unanswered(host: Host) -> Reason:

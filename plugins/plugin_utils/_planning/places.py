@@ -130,35 +130,35 @@ class NextLook:
     quiet: float = 0.0  # seconds without a new request after which they count as idle
 
 
-def joined(told: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
-    """One C(Traffic) for all balancers of a host. C(told): pairs of a balancer (C(Place.balancer)) and its C(Traffic)."""
+def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
+    """One C(Traffic) for all balancers of a host. C(parts): pairs of a balancer (C(Place.balancer)) and its C(Traffic)."""
     places: list[Place] = []
-    seen: set[str] = set()
-    for balancer, traffic in told:
+    names: set[str] = set()
+    for balancer, traffic in parts:
         for place in traffic.places:
             # Two balancers on one machine may have servers of the same name.
-            name = f"{place.name} ({balancer[1].get('socket')})" if place.name in seen else place.name
+            name = f"{place.name} ({balancer[1].get('socket')})" if place.name in names else place.name
             places.append(replace(place, name=name, balancer=balancer))
-        seen.update(place.name for place in traffic.places)
-    found = [traffic for _balancer, traffic in told]
+        names.update(place.name for place in traffic.places)
+    traffics = [traffic for _balancer, traffic in parts]
     return Traffic(
         tuple(places),
         # A request passes through all of them.
-        all(traffic.serves for traffic in found),
-        tuple(reason for traffic in found for reason in traffic.unread),
-        tuple(sentence for traffic in found for sentence in traffic.mistakes),
-        {machine: clock for traffic in found for machine, clock in traffic.not_running.items()},
-        tuple(sentence for traffic in found for sentence in traffic.doubts),
+        all(traffic.serves for traffic in traffics),
+        tuple(reason for traffic in traffics for reason in traffic.unread),
+        tuple(sentence for traffic in traffics for sentence in traffic.mistakes),
+        {machine: clock for traffic in traffics for machine, clock in traffic.not_running.items()},
+        tuple(sentence for traffic in traffics for sentence in traffic.doubts),
     )
 
 
 def longest_waits(settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float]) -> dict[str, float]:
     """Per server whose last requests a look waits for: the seconds without a new request that must pass. The arguments are those of C(Provider.looks)."""
-    found: dict[str, float] = {}
+    longest: dict[str, float] = {}
     for name, values in settings:
         if name in waits:
-            found[values["server"]] = max(found.get(values["server"], 0.0), waits[name])
-    return found
+            longest[values["server"]] = max(longest.get(values["server"], 0.0), waits[name])
+    return longest
 
 
 def look_at_servers(key: str, machine: str, module: str, options: Options, waits: Mapping[str, float]) -> NextLook:

@@ -74,13 +74,13 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
 
 def _held_since(decided: Decided, report: Report, host: Host) -> dict[str, float]:
     """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
-    found = dict(host.held_since)
+    held_since = dict(host.held_since)
     for event in decided.observed.events_of(host):
         asked = (host.name, event.key) in decided.counted_out or report[host.name, event.key].state == "draining"
         since = out_since(host, event, decided.observed.now) if asked else None
         if since is not None:
-            found[event.key] = since
-    return found
+            held_since[event.key] = since
+    return held_since
 
 
 def _remember_event(decided: Decided, event: Event) -> EventMemory:

@@ -78,14 +78,14 @@ class Decision(TypedDict):
 
 def report(decided: Decided) -> Report:
     """What people read about each host in each of its events."""
-    found = {}
+    statuses = {}
     for host in decided.observed.hosts.values():
         for event in decided.observed.events_of(host):
             status = _status(decided, host, event)
             if event.key in host.held_ids:
                 status = status._replace(why=(*status.why, *reasons(Kind.NOTE, host.notes)))
-            found[host.name, event.key] = status
-    return found
+            statuses[host.name, event.key] = status
+    return statuses
 
 
 def most_urgent(report: Report, host: Host, observed: Observed) -> tuple[Status, Event | None]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Seen, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Target, decide, read_options, read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Provider
 from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
@@ -67,7 +67,7 @@ class Site:
 
     def __init__(self, **seen):
         self.seen = {
-            name: Seen(of_host, [dict(balancer, place=dict(balancer["place"], server=name)) for balancer in balancers])
+            name: Target(of_host, [dict(balancer, place=dict(balancer["place"], server=name)) for balancer in balancers])
             for name, (of_host, balancers) in seen.items()
         }
         self.owned = {"lb1": {"web1", "web2"}, "lb2": set()}

@@ -112,6 +112,14 @@ def test_that_a_person_is_needed_is_told_once_for_each_reason():
     assert len(site.texts) == 2 and site.story["run"]["failed"]
 
 
+def test_a_mistake_of_several_hosts_is_told_once():
+    site = Told(hosts=2)
+    for name in site.names:
+        site.hosts[name]["fatal"] = "folder /x cannot be written"
+    site.finish()
+    assert site.texts == ["web1, web2 need a person: folder /x cannot be written"] and site.story["run"]["failed"]
+
+
 def test_what_is_tried_again_is_told_from_what_waits_for_a_person():
     """It may pass by itself, as here."""
     site = Told(hosts=2)
