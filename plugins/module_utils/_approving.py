@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
-from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, refusals
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
@@ -41,7 +41,6 @@ def decide(
     reading: Reading, event_ids: list[str], allow_other_hosts: bool, ready: list[str] | None = None, types: dict[str, Any] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
     """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
-    names_ready = None if ready is None else {name.strip().lower() for name in ready}
     standing = {event["event_id"].lower(): event for event in reading.events}
     approve = []
     leave = []
@@ -50,30 +49,13 @@ def decide(
         if event is None:
             leave.append({"event_id": event_id, "reason": "absent"})
             continue
-        if not event["affects_host"] and not allow_other_hosts:
-            raise RefusedError(
-                f"event_ids: event {clip(event['event_id'])} names {clip(event['resources'])} and not this host, which is {clip(reading.resource_name)}. "
-                "Nothing was approved. The option allow_other_hosts permits it."
-            )
-        if event["event_status"] == "Started":
+        is_ours = allow_other_hosts or bool(event["affects_host"])
+        if is_ours and event["event_status"] == "Started":
             leave.append({"event_id": event["event_id"], "reason": "started"})
             continue
-        if event["event_status"] != "Scheduled":
-            raise RefusedError(
-                f"event_ids: event {clip(event['event_id'])} has the status {clip(str(event['event_status']))}; "
-                "only one that is Scheduled can be approved. Nothing was approved."
-            )
-        planned = (types or {}).get(event_id.lower())
-        if planned and planned != event["event_type"]:
-            raise RefusedError(
-                f"event_details: event {clip(event['event_id'])} was to be approved as {clip(planned)} and is {clip(str(event['event_type']))} now. "
-                "Nothing was approved."
-            )
-        unready = [] if names_ready is None else [name for name in event["resources"] if name.lower() not in names_ready]
-        if unready:
-            raise RefusedError(
-                f"ready_resources: event {clip(event['event_id'])} names {clip(', '.join(unready))}, which is not said to be ready. Nothing was approved."
-            )
+        for option, why in refusals(event, is_ours, reading.resource_name, ready, (types or {}).get(event_id.lower())):
+            more = "" if is_ours else " The option allow_other_hosts permits it."
+            raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
         approve.append(event["event_id"])
     return approve, leave
 

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any, TypedDict
 
     class Event(TypedDict):
@@ -122,6 +122,25 @@ def clip(value: object, length: int = 200) -> str:
 def describe(event: Event) -> str:
     """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
+
+
+def refusals(event: Event, is_ours: bool, own_name: str | None, ready: Collection[str] | None, event_type: str | None) -> Iterator[tuple[str, str]]:
+    """Why an event must not be approved: pairs of the option that says otherwise and a sentence without a full stop.
+
+    C(is_ours): whether it names the host that is called C(own_name), or need not. C(ready): the names of the VMs that are ready; None permits all.
+    C(event_type): its type when that was decided; None permits any.
+    """
+    label = "event " + clip(event["event_id"])
+    if not is_ours:
+        yield "event_ids", "%s names %s and not this host, which is %s" % (label, clip(", ".join(event["resources"])), clip(own_name))
+    if event["event_status"] != "Scheduled":
+        yield "event_ids", "%s has the status %s; only one that is Scheduled can be approved" % (label, clip(str(event["event_status"])))
+    if event_type and event_type != event["event_type"]:
+        yield "event_details", "%s was to be approved as %s and is %s now" % (label, clip(event_type), clip(str(event["event_type"])))
+    names = None if ready is None else {name.strip().lower() for name in ready}
+    unready = [name for name in event["resources"] if names is not None and name.lower() not in names]
+    if unready:
+        yield "ready_resources", "%s names %s, which is not said to be ready" % (label, clip(", ".join(unready)))
 
 
 def parse_document(document: object, api_version: str, resource_name: str | None = None, service_time: datetime | None = None) -> Document:

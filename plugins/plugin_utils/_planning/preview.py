@@ -97,10 +97,10 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
         at = max((begins(host, event) for host in decided.observed.members(event)), default=-math.inf)
         deadline = "" if event.deadline is None else f"; deadline {clock(event.deadline, now)}"
         yield f"preparing begins {'at once' if at <= now else _moment(at, now)}{deadline}"
-    if not event.asks_approval:
-        return
     approval = decided.approvals.get(event.key)
-    stranger = approval.about(Kind.STRANGER) if approval else None
+    if not event.asks_approval or not approval:
+        return
+    stranger = approval.about(Kind.STRANGER)
     if stranger:
         yield f"{stranger.text} (graceful_azure_unknown_resources: hold)"
         return

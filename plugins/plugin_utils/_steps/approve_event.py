@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import refusals
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import details_of, kept
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -46,22 +47,18 @@ def act_outside(settings: Json, event_ids: Sequence[str], **more: Any) -> tuple[
     return OUTSIDE[settings["through"]].act(settings, event_ids, **more)
 
 
-def is_still_so(expected: Mapping[str, Json], seen: Result) -> bool:
+def is_still_so(expected: Mapping[str, Json], read: Result) -> bool:
     """Whether events that are to be approved from outside are as they were when that was decided.
 
-    C(expected): per event id C(event_type) and C(ready) (the names of the VMs that are ready). C(seen): the result of M(graceful.azure.scheduled_events_info)
+    C(expected): per event id C(event_type) and C(ready) (the names of the VMs that are ready). C(read): the result of M(graceful.azure.scheduled_events_info)
     on another VM, which read them again a moment ago.
     """
-    if is_unreachable(seen) or is_failed(seen) or is_skipped(seen):
+    if is_unreachable(read) or is_failed(read) or is_skipped(read):
         return False
-    shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
-    return all(_is_so(known, shown.get(event_id.lower())) for event_id, known in expected.items())
-
-
-def _is_so(known: Json, event: Json | None) -> bool:
-    if event is None or event["event_status"] != "Scheduled" or known["event_type"] not in (None, event["event_type"]):
+    standing = {event["event_id"].lower(): event for event in read.get("events") or ()}
+    if not {event_id.lower() for event_id in expected} <= set(standing):
         return False
-    return {name.lower() for name in event["resources"]} <= {name.lower() for name in known["ready"]}
+    return not any(any(refusals(standing[event_id.lower()], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
 
 
 def failure_outside(done: Iterable[Result]) -> str | None:
@@ -135,7 +132,6 @@ def progress_outside(
         return {"ids": [], "absent": [], "refused": why, "result": {}}
     shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
     wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
-    ready = {name.lower() for name in (ready_resources or [resource_name])}
     ids: list[str] = []
     not_approved: list[Json] = []
     refused: list[str] = []
@@ -145,12 +141,8 @@ def progress_outside(
             not_approved.append({"event_id": event_id, "reason": "started" if event else "absent"})
             continue
         ids.append(event["event_id"])
-        names = event["resources"]
-        if resource_name.lower() not in {name.lower() for name in names}:
-            refused.append(f"event {event_id!r} names {', '.join(map(repr, names))} and not this host, which is {resource_name!r}")
-        unready = [name for name in names if name.lower() not in ready]
-        if unready:
-            refused.append(f"event {event_id!r} names {', '.join(map(repr, unready))}, which is not said to be ready")
+        is_ours = resource_name.lower() in {name.lower() for name in event["resources"]}
+        refused.extend(why for _option, why in refusals(event, is_ours, resource_name, ready_resources or [resource_name], None))
     result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
     absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]
     return {"ids": ids, "absent": absent, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}

@@ -328,6 +328,34 @@ class TestApproveEvent:
         assert self.progress(read=dict(self.READ, resource_name=""))[2] == []
 
 
+class TestApprovedWithoutTheHost:
+    @staticmethod
+    def told(ready=(), **event):
+        event = {"event_id": "E1", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], **event}
+        return approve_event.progress_outside({"events": [event]}, SKIPPED, ["e1"], list(ready), "web1", "web3")
+
+    def test_one_that_may_be(self):
+        told = self.told(ready=["WEB1", "web2"], resources=["web1", "web2"])
+        assert told["ids"] == ["E1"] and not told["refused"]
+
+    @pytest.mark.parametrize(
+        ("event", "why"),
+        [
+            ({"resources": ["web2"]}, "names 'web2' and not this host, which is 'web1'"),
+            ({"resources": ["web1", "web2"]}, "names 'web2', which is not said to be ready"),
+            ({"event_status": "Completed"}, "has the status 'Completed'; only one that is Scheduled can be approved"),
+        ],
+    )
+    def test_one_that_must_not_be(self, event, why):
+        refused = self.told(**event)["refused"]
+        assert why in refused and refused.endswith("Nothing was approved.")
+        expected = {"E1": {"event_type": "Reboot", "ready": ["web1"]}}
+        read = {"events": [{"event_id": "e1", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"]}]}
+        assert approve_event.is_still_so(expected, read)
+        read["events"][0].update(event)
+        assert not approve_event.is_still_so(expected, read)
+
+
 class TestRestoreService:
     BACK = MappingProxyType({"done": True, "changed": True, "reason": "", "failed_hosts": [], "conflicts": []})
 
