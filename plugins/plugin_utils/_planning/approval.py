@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 APPROVAL_REPEAT = 60.0
@@ -128,9 +128,12 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
         taken = {**steps, **judged.steps}
         why = tuple(_obstacles(event, observed, drains, taken, leaving, judged))
         judged.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.STATE, "is being approved"),))
-        if why:
-            continue
         members, outside = observed.members(event), is_sent_outside(event, observed)
+        if why:
+            # While only a doubt is left, each host of an event that is not prepared for tells it.
+            only_doubtful = not event.prepares and why[0].kind is Kind.DOUBT
+            judged.waiting.update(((host.name, event.key), no(*why, until=event.not_before_at)) for host in members if only_doubtful)
+            continue
         # If the attempt of one host has failed, another host tries.
         for host in sorted(members, key=lambda host: host.failure is not None):
             if (outside or host.name in event.shown_by) and (host.name not in taken or taken[host.name].role == "drain_host"):
@@ -177,15 +180,9 @@ def _obstacles(
         name, verdict = unsafe
         judged.waiting[name, event.key] = verdict
         yield from verdict.why
-    is_repeated = event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT
-    if is_repeated:
+    if event.approved_at is not None and now - event.approved_at < APPROVAL_REPEAT:
         yield Reason(Kind.TIME, "was approved a moment ago")
-    why = _doubt(event, observed)
-    if why:
-        doubtful = Reason(Kind.DOUBT, why)
-        if not (event.prepares or never or missing or unsafe or is_repeated):
-            judged.waiting.update(((host.name, event.key), no(doubtful, until=event.not_before_at)) for host in members)
-        yield doubtful
+    yield from reasons(Kind.DOUBT, [_doubt(event, observed) or ""])
 
 
 def _never(event: Event, observed: Observed) -> list[Reason]:
