@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import LookAction
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 
 class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         args = self._task.args
-        return self.look_at_balancer(PROVIDERS[args["provider"]], args["module"], args["options"], task_vars)
+        return self.look_at_balancer(TRAFFIC[args["provider"]], args["module"], args["options"], task_vars)

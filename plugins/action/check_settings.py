@@ -18,6 +18,7 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
@@ -38,7 +39,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     names_for_run,
     read_settings,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
@@ -209,7 +209,7 @@ class ActionModule(ActionBase):
         for values in settings.values():
             for balancer in values["load_balancers"]:
                 # A provider that is not known is a mistake already.
-                kind = BALANCERS.get(balancer["provider"], BALANCERS["none"])
+                kind = TRAFFIC.get(balancer["provider"], TRAFFIC["none"])
                 for option, key in kind.one_for_each_machine.items():
                     for name in balancer["hosts"]:
                         used.setdefault((name, PREFIX + option), set()).add(balancer[key])

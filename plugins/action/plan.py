@@ -17,13 +17,13 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
@@ -213,7 +213,7 @@ class ActionModule(ActionBase):
             seen["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False, by_acts=True)
             balancers = last["settings"][name]["load_balancers"]
             for act in (act for act in cls._acts(facts) if act["part"] == "balancer" and "item" in act):
-                provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
+                provider = TRAFFIC[balancers[act["balancer"]]["provider"]]
                 for key, former in seen["balancers"].items():
                     is_there = former.get("machine") == act["item"] and key in not_looked_at
                     now = provider.after_release(former, act, step["event_ids"]) if is_there else None
@@ -238,7 +238,7 @@ class ActionModule(ActionBase):
         for name, facts in known.items():
             balancers = last["settings"][name]["load_balancers"]
             for act in (act for act in cls._acts(facts) if "item" in act):
-                provider = PROVIDERS[balancers[act["balancer"]]["provider"]]
+                provider = TRAFFIC[balancers[act["balancer"]]["provider"]]
                 for key, turn in looks.items():
                     look = seen["balancers"].get(key) or {}
                     is_new = bool(look) and MachineObservation(key, look, None).is_new

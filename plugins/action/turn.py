@@ -11,11 +11,11 @@ import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
 
 OWN = {
@@ -86,7 +86,7 @@ class ActionModule(LookAction):
         args = self._task.args
         news = News(args["news"], args.get("known") or ()) if args.get("news") else None
         if "module" in turn:
-            return self.look_at_balancer(PROVIDERS[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
+            return self.look_at_balancer(TRAFFIC[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
         interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
         options = self._with_own("host_observation", turn["options"])
         without_wait = dict(options, wait=0.0)

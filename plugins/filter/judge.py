@@ -23,7 +23,7 @@ options:
         of duty, and in which order), V(event_watcher) (what is wrong with the variables of that role), V(events) (for which events a role acts),
         V(deadline) (until when) and V(rounds) (how a wait goes on).
       - The other arguments and the result depend on it. For a role, they are described in the file of that name in C(plugins/plugin_utils/_steps), those of
-        V(approval_from_outside) in C(approve_event.py) there. For V(drain_steps), see C(plugins/plugin_utils/_drain_steps/listed.py), for V(event_watcher)
+        V(approval_from_outside) in C(approve_event.py) there. For V(drain_steps), see C(plugins/plugin_utils/_duties/groups.py), for V(event_watcher)
         C(plugins/plugin_utils/_watcher_setup.py), and for the others C(plugins/plugin_utils/_steps/events.py).
     type: str
     choices: [load_balancer, drain_host, approve_event, approval_from_outside, restore_service, drain_steps, event_watcher, events, deadline, rounds]
@@ -46,7 +46,7 @@ _value:
 import time
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import drain_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
 

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import LIST, PREFIX, entries_of_balancers
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -28,11 +27,11 @@ OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "ho
 VARIABLES = (
     "ansible_host",
     DUTIES,
-    *(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in PROVIDERS.values() for option in kind.where or ()))),
+    *(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in TRAFFIC.values() for option in kind.where or ()))),
 )
 """What tells where a host's servers are held."""
 NOTHING = "Nothing is released."
-HOST = Provider()
+HOST = TrafficDuty()
 """Shows the records of a host itself."""
 
 
@@ -99,7 +98,7 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
         entries, _unread = entries_of_balancers(variables, [])
     places: list[Json] = []
     for entry, called in entries:
-        provider = PROVIDERS.get(entry["type"]) if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
+        provider = TRAFFIC.get(entry["type"]) if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
         if not provider or provider.where is None:
             continue
         hosts = entry.get("hosts") or []
@@ -115,7 +114,7 @@ def _is_list_of_dictionaries(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(entry, dict) for entry in value)
 
 
-def _places_of(name: str, address: str | None, provider: Provider, entry: Json) -> list[Json]:
+def _places_of(name: str, address: str | None, provider: TrafficDuty, entry: Json) -> list[Json]:
     """The places at one balancer. C(entry): it as in C(graceful_azure_duties)."""
     settings = settings_by(provider.name, entry, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: [])
@@ -170,8 +169,8 @@ def _holds(looks: Iterable[Json]) -> list[Json]:
     return [record for look in looks for record in look.get("holds") or ()]
 
 
-def _provider(look: Json) -> Provider:
-    return PROVIDERS[look["place"]["provider"]]
+def _provider(look: Json) -> TrafficDuty:
+    return TRAFFIC[look["place"]["provider"]]
 
 
 def _names(look: Json, record: Json) -> tuple[str, str]:
@@ -181,7 +180,7 @@ def _names(look: Json, record: Json) -> tuple[str, str]:
 
 def _give_back(options: Options, place: Json, record: Json) -> Json:
     """How a record is released: C(machine), C(module), its C(options), C(path)."""
-    module, values = PROVIDERS[place["provider"]].give_back(record, place["options"])
+    module, values = TRAFFIC[place["provider"]].give_back(record, place["options"])
     more = {"event_ids": options.event_ids, "state_dir": place["options"].get("state_dir")}
     values = {**values, **{key: value for key, value in more.items() if value}}
     return {"machine": place["machine"], "module": module, "options": values, "path": record["path"]}
@@ -211,7 +210,7 @@ def _unclaimed(looks: dict[str, Json]) -> list[Json]:
     return list(unclaimed.values())
 
 
-def _shown(record: Json, provider: Provider) -> Json:
+def _shown(record: Json, provider: TrafficDuty) -> Json:
     """A record as a person reads it."""
     shown: Json = legible(
         {

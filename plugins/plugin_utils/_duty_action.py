@@ -24,8 +24,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.machine imp
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import is_ip_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import plain_paths, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import is_ip_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 MACHINE, CONTROLLER = "machine", "controller"

@@ -29,8 +29,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import 
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
     from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 
 GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
@@ -161,8 +161,8 @@ class LookAction(ActionBase):
             news.tell_events(result["events"], args.get("expected", ()), shown, turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
-    def look_at_balancer(self, provider: Provider, module: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
-        """Look at the task's machine, on which a balancer of that C(Provider) runs. C(news): the C(News) that end this look."""
+    def look_at_balancer(self, provider: TrafficDuty, module: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
+        """Look at the task's machine, on which a balancer of that C(TrafficDuty) runs. C(news): the C(News) that end this look."""
         wait = float(args.get("timeout", 0))
         result = self.look(module, args, task_vars, wait + SOCKET, news.end if news and wait else None)
         if result.get("ended"):

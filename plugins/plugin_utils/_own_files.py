@@ -16,6 +16,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, 
 
 DONE = ("graceful_azure_done", "load_balancer_done", "drain_host_done", "restore_service_done")
 """The variables of which a task file sets one once its job is done."""
+APPROVED = "approved"
+"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
+OUT_RECORD, IN_RECORD = "drain_host_step_", "restore_service_step_"
+"""How the names of its records begin: of those that are put when a step goes out, and of those that a step without C(out) needs when it comes in."""
 READY_TO_LEAVE = "ready_to_leave"
 """Name of the record that what stands before a host's balancers in its duties is done, so that it may go out of these."""
 DRAINED = "drained"

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     Called,
     check_address,
@@ -38,7 +38,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._task_files import task_file_problem
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Specs, Variables
 
@@ -438,7 +437,7 @@ def _beside(
     timeout: float | None = None,
 ) -> list[BalancerSettings]:
     """The balancers with what they need of the host's other variables, and what is wrong with these."""
-    known = [(BALANCERS[balancer["provider"]], balancer) for balancer in balancers]
+    known = [(TRAFFIC[balancer["provider"]], balancer) for balancer in balancers]
     for kind, balancer in known:
         told = [f"{given.called(option)}: {mistake}" for option, mistake in kind.beside(balancer, ports, asked, timeout)]
         mistakes.extend(mistake for mistake in told if mistake not in mistakes)
@@ -502,7 +501,7 @@ def _claimed_twice(settings: Mapping[str, Json], duties: Mapping[str, Duties]) -
     for name, values in settings.items():
         entries = [entry for entry in duties[name].entries if entry.traffic]
         for entry, balancer in zip(entries, values["load_balancers"]):
-            kind = BALANCERS[balancer["provider"]]
+            kind = TRAFFIC[balancer["provider"]]
             for where, claimed, part in kind.claims(balancer):
                 claims = owners.setdefault((balancer["provider"], claimed), {})
                 clash = claims.get(part) or (claims and part is None and next(iter(claims.values()))) or claims.get(None)

@@ -21,11 +21,11 @@ Specs = dict[str, Json]
 Result = Mapping[str, Any]
 """What a module or an action returned, as a task registers it."""
 BalancerSettings = dict[str, Any]
-"""The settings of one balancer of a host, see C(_steps/balancer.py). Only its provider reads them."""
+"""The settings of one balancer of a host, see C(_duties/traffic.py). Only its type reads them."""
 DrainStep = dict[str, Any]
-"""A normalised drain step, see C(_drain_steps/kind.py)."""
+"""A normalised drain step, see C(_duties/on_host.py)."""
 StepGroup = dict[str, Any]
-"""Drain steps that are one call, see C(groups_out) in C(_drain_steps/listed.py)."""
+"""Drain steps that are one call, see C(groups_out) in C(_duties/groups.py)."""
 StepJson = dict[str, Any]
 """The step of a host in a pass, see C(Step.as_json) in C(_planning/steps.py)."""
 Act = dict[str, Any]

@@ -24,7 +24,7 @@ from tests.bench.providers import machine
 from tests.bench.sights import SIGHTS
 from tests.bench.stage import HERE, ROOT, StageError, middle
 from tests.demo import records
-from tests.support.cluster_members import KINDS
+from tests.support.cluster_members import ON_HOST
 from tests.support.cluster_site import NEEDED, ClusterSite
 from tests.support.patience import patient
 from tests.support.processes import kill_all
@@ -118,7 +118,7 @@ class Run:
 
 def of_type(stage, kind, rounds=ROUNDS):
     """The figures of one type of cluster: those of each run, ours and the peer's."""
-    members_class = KINDS[kind]
+    members_class = ON_HOST[kind]
     folder = stage.folder / f"steps-{kind}"
     (folder / "cluster").mkdir(parents=True)
     told = {"ours": [], "peer": []}
@@ -182,7 +182,7 @@ def lost_words(runs, what):
 
 def why_not(kind):
     """Why this machine has no such cluster; None if it can have one."""
-    return next((mark.kwargs["reason"] for mark in (*NEEDED, *KINDS[kind].needed) if mark.args[0]), None)
+    return next((mark.kwargs["reason"] for mark in (*NEEDED, *ON_HOST[kind].needed) if mark.args[0]), None)
 
 
 def steps(stage, kinds=tuple(SIGHTS), rounds=ROUNDS):

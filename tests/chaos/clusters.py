@@ -14,7 +14,7 @@ from unittest import mock
 
 from tests.chaos.killer import HERE
 from tests.support.checkout import BUILD, ROOT
-from tests.support.cluster_members import KINDS
+from tests.support.cluster_members import ON_HOST
 from tests.support.cluster_site import ClusterSite
 from tests.support.patience import patient
 
@@ -28,7 +28,7 @@ def scenario_of(kind):
 
 def kind_of(scenario):
     """The type of the drain step; None if no member of a cluster is in this scenario."""
-    return next((kind for kind in KINDS if scenario_of(kind) == scenario), None)
+    return next((kind for kind in ON_HOST if scenario_of(kind) == scenario), None)
 
 
 def play(members, folder, case=None, **variables):
@@ -73,7 +73,7 @@ def play(members, folder, case=None, **variables):
 
 def replay(case, folder):
     """Play a case with a cluster of its own, outside pytest."""
-    kind = KINDS[kind_of(case.scenario)]
+    kind = ON_HOST[kind_of(case.scenario)]
     (folder / "cluster").mkdir(parents=True)
     environment = {
         "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),

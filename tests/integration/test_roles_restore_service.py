@@ -83,7 +83,7 @@ def test_a_host_that_never_answers_stays_out(bed):
     assert back.result["done"] and bed.admin() == 0
 
 
-# What comes in is in test_drain_steps.py.
+# What comes in is in test_duties.py.
 @pytest.mark.long
 def test_services_that_the_inventory_names_no_more(bed):
     steps = [restore(restore_service_wait=False, drain_host_services=[]) for _step in range(3)]

@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Optio
 class Duty:
     """One type. This is the only place for its options, their types and their defaults."""
 
+    name: str = ""
     options: Specs = {}
     """The options of an entry besides C(type) and C(name), as an argument spec has them. Those of the type C(path) are on another machine than the
     controller, or see C(task_files)."""
@@ -22,7 +23,7 @@ class Duty:
     """Its options that name task files of the user's own, which are on the controller."""
     once = ""
     """Why only one duty of a host may be of this type; empty if there may be several."""
-    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+    name_pattern = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
     """What C(name) may be."""
     needs_name = ""
     """Why the name cannot be left out; empty if it can."""

@@ -10,13 +10,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_by, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import Written
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, meant, read_options
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import CUSTOM, NONE, settings_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
 DUTIES = "graceful_azure_duties"
@@ -94,7 +93,7 @@ def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> E
         if duty.needs_name and not any(raw.get(option) for option in duty.options):
             mistakes.append(f"{called('name')}: not set; {duty.needs_name}")
         name = kind
-    elif isinstance(name, bool) or not isinstance(name, (str, int)) or not duty.names.fullmatch(str(name)):
+    elif isinstance(name, bool) or not isinstance(name, (str, int)) or not duty.name_pattern.fullmatch(str(name)):
         mistakes.append(f"{called('name')}: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores")
     read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
     read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=str(name))
@@ -149,7 +148,7 @@ def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> li
 
 def steps_of(entries: Sequence[Entry], is_former: bool = False) -> list[DrainStep]:
     """The other duties as drain steps, as the plan reads them. C(is_former): whether former variables say them, whose order says less."""
-    steps = [(number, entry, entry.duty) for number, entry in enumerate(entries) if isinstance(entry.duty, Kind) and not entry.traffic]
+    steps = [(number, entry, entry.duty) for number, entry in enumerate(entries) if isinstance(entry.duty, HostDuty) and not entry.traffic]
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]
     if is_former or not traffic:
         # Nobody says what the host must be idle for, but its type. A service may have connections that only the host itself can count.

@@ -6,11 +6,42 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import AzureLoadBalancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.cluster import Cluster
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, CUSTOM, NONE
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.haproxy import Haproxy
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbe
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.iis import Iis
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.nginx import Nginx
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.nothing import Nothing
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.service import Service
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.tasks import Tasks, TrafficTasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options
+
+CUSTOM: str = TrafficTasks.name
+NONE: str = Nothing.name
+"""What a duty of the type C(tasks) is that brings traffic, and what there is in the settings if nothing brings any."""
+
+TRAFFIC: dict[str, TrafficDuty] = {duty.name: duty for duty in (Haproxy(), Nginx(), HealthProbe(), AzureLoadBalancer(), TrafficTasks(), Nothing())}
+"""What brings traffic, by the key C(provider) of the settings."""
+ON_HOST: dict[str, HostDuty] = {duty.name: duty for duty in (Service(), Tasks(), Iis(), *map(Cluster, TYPES.values()))}
+"""What brings none, by the values of C(type) in C(graceful_azure_duties)."""
 
 
 def types() -> dict[str, Duty]:
-    """By the values of C(type) in C(graceful_azure_duties)."""
-    return {**{name: balancer for name, balancer in BALANCERS.items() if name not in (CUSTOM, NONE)}, **KINDS}
+    """All of them, by the values of C(type)."""
+    return {**{name: duty for name, duty in TRAFFIC.items() if name not in (CUSTOM, NONE)}, **ON_HOST}
+
+
+def settings_by(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:
+    """The settings of one balancer. C(options): those of its entry in C(graceful_azure_duties). The rest as for C(settings_of)."""
+    options = TRAFFIC[provider].completed(options, host, address)
+    return {
+        "provider": provider,
+        "hosts": [str(machine) for machine in options.get("hosts") or ()],
+        "server": str(options.get("server") or host),
+        **TRAFFIC[provider].settings(options, host),
+    }

@@ -19,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE, holding
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.approve_event import act_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ended
@@ -54,14 +53,14 @@ def needs_files(settings: dict[str, Json]) -> bool:
 
 
 def _needs_files(values: Json) -> bool:
-    of_balancers = any(PROVIDERS[balancer["provider"]].tasks for balancer in values["load_balancers"])
+    of_balancers = any(TRAFFIC[balancer["provider"]].tasks for balancer in values["load_balancers"])
     return of_balancers or any(step["type"] == "tasks" for step in values["drain_host"]["steps"])
 
 
 def modules_of(balancers: Iterable[Balancer], steps: Iterable[DrainStep] = ()) -> list[str]:
     """The modules that most steps run. C(balancers): pairs of a provider and its settings. C(steps): the drain steps of the hosts."""
     found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {})}
-    found |= {KINDS[step["type"]].module for step in steps} | {kind.module for kind in KINDS.values() if kind.common}
+    found |= {ON_HOST[step["type"]].module for step in steps} | {kind.module for kind in ON_HOST.values() if kind.common}
     return sorted(found | {"approval_hold", "task_hold", "wait_for_answer"})
 
 
@@ -141,7 +140,7 @@ def _of_steps(groups: Sequence[StepGroup], step: StepJson, force: bool | None = 
     acts = []
     hold = hold or holding(step)
     for group in groups:
-        kind = KINDS[group["type"]]
+        kind = ON_HOST[group["type"]]
         act = _act(part, kind.module, **kind.acts(group, hold, step), **({"force": force} if kind.asks_first else {}))
         file = kind.file(group, hold)
         acts.append(dict(act, file=file) if file else act)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, stranger
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
@@ -32,7 +33,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 
 Steps = dict[str, Step]
 """Per host: a step."""

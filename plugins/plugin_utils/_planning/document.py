@@ -23,7 +23,6 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import RuleGiven
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json
 
@@ -75,7 +74,7 @@ class Run:
 class DrainSettings:
     ports: list[int]
     timeout: float
-    steps: list[DrainStep]  # the drain steps in the order in which they go out, see C(_drain_steps/kind.py)
+    steps: list[DrainStep]  # the drain steps in the order in which they go out, see C(_duties/on_host.py)
 
     @property
     def out(self) -> list[DrainStep]:
@@ -303,13 +302,8 @@ def read_document(found: Json) -> Document:
 
 
 def _read_settings(found: Json, where: str) -> Settings:
-    drain = found.get("drain_host")
-    if isinstance(drain, dict) and "steps" not in drain:
-        # A journal from before the first release has services, and whether there are task files.
-        files = {key: key for key in ("before", "after") if drain.get(key)}
-        drain = dict(drain, steps=steps_of(files.get("before"), (), drain.get("services"), files.get("after")))
     inner = {
-        "drain_host": typed(DrainSettings, drain, f"drain_host in {where}"),
+        "drain_host": typed(DrainSettings, found.get("drain_host"), f"drain_host in {where}"),
         "restore_service": typed(RestoreSettings, found.get("restore_service"), f"restore_service in {where}"),
     }
     # A journal from before the first release has one balancer only.

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Reason
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 WHOLE = 2.0

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import APART
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError, Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, fold, meet_events, name_members
@@ -19,7 +20,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def observe(document: Document) -> Observed:
     for host in hosts.values():
         _meet_traffic(host, hosts, document, addresses)
     events = meet_events(hosts, memory.events, now)
-    read_holds(hosts, events, document.machines, now, ours={*TASKS, *(name for provider in PROVIDERS.values() for name in provider.tasks)})
+    read_holds(hosts, events, document.machines, now, ours={*TASKS, *(name for provider in TRAFFIC.values() for name in provider.tasks)})
     for event in events.values():
         name_members(event, hosts, now)
     for host in hosts.values():
@@ -93,15 +93,15 @@ def observe(document: Document) -> Observed:
 def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
     settings, look = document.settings[name], document.observations[name]
     for balancer in settings.load_balancers:
-        if balancer["provider"] not in PROVIDERS:
-            raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(PROVIDERS)}")
+        if balancer["provider"] not in TRAFFIC:
+            raise DocumentError(f"settings of {name}: {balancer['provider']!r} is no provider; there is {', '.join(TRAFFIC)}")
     resource_name = look.resource_name or settings.resource_name or memory.resource_name
     host = Host(
         name,
         settings,
         look,
         memory,
-        [(PROVIDERS[balancer["provider"]], balancer) for balancer in settings.load_balancers],
+        [(TRAFFIC[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
         addresses=look.addresses or memory.addresses,
         state_folder=look.state_folder or memory.state_folder,

@@ -2,26 +2,24 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The interface between the plan and the balancers: places, and the providers that make them. Private to the collection; pure.
+"""The interface between the plan and the duties that bring traffic: places. Private to the collection; pure.
 
 A place is one spot at which traffic reaches a host, such as a server in a backend of HAProxy. The plan knows places, but no kind of balancer. A
-provider knows one kind of balancer. It turns the observations of its machines into places, and returns the options of the next looks at them.
+type of duty knows one kind of balancer. It turns the observations of its machines into places, and returns the options of the next looks at them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options
 
 if TYPE_CHECKING:
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+    from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 
 Searched = Callable[[str, str], list[str]]
 """Returns the addresses of a host, by its name and the key of a look."""
@@ -88,7 +86,7 @@ class Place:
     conflict: str = ""  # sentence: what somebody else did to it
     note: str = ""  # sentence: other news about it
     stays: str = ""  # sentence: why nothing can take it out
-    # The provider that made it, and the settings of that balancer.
+    # The type of duty that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it
 
     def lacks_out(self, wanted: set[str]) -> bool:
@@ -153,7 +151,7 @@ def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
 
 
 def longest_waits(settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float]) -> dict[str, float]:
-    """Per server whose last requests a look waits for: the seconds without a new request that must pass. The arguments are those of C(Provider.looks)."""
+    """Per server whose last requests a look waits for: the seconds without a new request that must pass. The arguments are those of C(TrafficDuty.looks)."""
     longest: dict[str, float] = {}
     for name, values in settings:
         if name in waits:
@@ -167,89 +165,5 @@ def look_at_servers(key: str, machine: str, module: str, options: Options, waits
     return NextLook(key, machine, module, options, wait_for, max((waits[server] for server in wait_for), default=0.0))
 
 
-class Provider:
-    """One kind of balancer. This base class is also the provider of hosts that have no balancer."""
-
-    name = ""
-    title = ""
-    """The name that people read."""
-    tasks: tuple[str, ...] = ()
-    """Names of the records that its role leaves on a host for the user's own tasks."""
-    where: tuple[str, ...] | None = None
-    """Options of the role load_balancer, without their prefix, that tell where its holds are, besides C(hosts) and C(server).
-
-    None if it has no holds that C(looks) could find.
-    """
-    unclaimed = ""
-    """Sentences for the playbook holds about a record that no look claims. They go on after "It lies on <machine> and"."""
-    may_forget = False
-    """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
-
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
-        """The C(Traffic) of a host at one balancer with these settings.
-
-        C(hosts): all targets. C(machines): all observations of machines, by key. C(addresses): which target has which address.
-        """
-        return Traffic()
-
-    def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
-        """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
-        return ()
-
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        """Dates for this event of a record: the host has been out since the last of them. None if the record does not tell that.
-
-        C(is_new): whether this run sees the event for the first time.
-        """
-        return None
-
-    def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
-        """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
-        return ""
-
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
-        """A C(NextLook) for each of its machines, for the next pass.
-
-        C(settings): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests the look waits for, with the
-        seconds without a new request that must pass. C(searched): a function that returns the addresses of a host, by its name and the key of a look.
-        """
-        return []
-
-    def read(self, result: Json, options: Options) -> Json:
-        """The result of a look at one of its machines, with C(error) or C(fatal) if it is of no use. C(options): those of the look."""
-        return result
-
-    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterable[tuple[str | None, str, Options]]:
-        """The acts that take a host out or in: for each machine its name (None: the host itself), a module and the options.
-
-        C(hold): the options of a hold. C(step): the step as JSON.
-        """
-        return []
-
-    def file(self, settings: BalancerSettings, direction: str) -> Json | None:
-        """The task file of the user's own that these acts wait for, see C(_own_files.py); None if there is none."""
-        return None
-
-    def shows(self, result: Json, act: Json) -> bool:
-        """Whether the result of a look shows the change of an act, so that the look is not older than the act."""
-        return True
-
-    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
-        """The result that a look would have after an act has released the holds for these events; None if the act does not tell that."""
-        return None
-
-    def names(self, record: Json) -> tuple[str, str]:
-        """The name that a record on its machine holds, and the name of the host there for which it does."""
-        return "", ""
-
-    def shown(self, record: Json) -> dict[str, str]:
-        """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""
-        return {"held": f"{record['kind']} {'/'.join(map(str, record['subject'].values()))}", "socket": "none"}
-
-    def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
-        """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
-        raise NotImplementedError
-
-
-Balancer = tuple[Provider, BalancerSettings]
-"""One balancer of a host: its provider, and the settings that the provider reads."""
+Balancer = tuple["TrafficDuty", BalancerSettings]
+"""One duty of a host that brings traffic: its type, and the settings that this reads."""

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 RESTORING = "restoring"

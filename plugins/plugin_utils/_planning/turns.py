@@ -33,8 +33,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_out
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
@@ -44,7 +44,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, DrainStep, Json, Options, Turn
 
 Turns = dict[str, list[Turn]]
@@ -237,7 +236,7 @@ def _host_turns(
     ask = _ask(host, decided)
     if _looks_at_steps(host, decided):
         drain = host.settings.drain_host
-        more["steps"] = [KINDS[group["type"]].look(group) for group in groups_out(drain.first if _is_leaving(host, decided) else drain.steps)]
+        more["steps"] = [ON_HOST[group["type"]].look(group) for group in groups_out(drain.first if _is_leaving(host, decided) else drain.steps)]
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
@@ -323,7 +322,7 @@ def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
 
 def _marks(steps: Iterable[DrainStep]) -> list[Options]:
     """What a look needs to find what bears our name in the clusters of a host."""
-    return [KINDS[group["type"]].look(group) for group in groups_out(steps) if KINDS[group["type"]].bears_name]
+    return [ON_HOST[group["type"]].look(group) for group in groups_out(steps) if ON_HOST[group["type"]].bears_name]
 
 
 def _looks_for_marks(host: Host) -> bool:
@@ -445,7 +444,7 @@ def _machine_looks(
     without a request that must pass. C(drain_wait): how long such a look waits, from these seconds.
     """
     turns = []
-    for provider in PROVIDERS.values():
+    for provider in TRAFFIC.values():
         mine = [(name, settings) for name, settings in balancers if settings["provider"] == provider.name]
         for found in provider.looks(mine, waits or {}, searched):
             timeout = drain_wait(found.quiet) if found.wait_for else 0.0

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -69,7 +69,7 @@ def lacking(hosts: Mapping[str, Variables], settings: Mapping[str, Json], versio
             if balancer["provider"] == "health_probe" and balancer["action"] and balancer["action"] not in HEALTH_ACTIONS:
                 yield f"{name}: {no_such_action(balancer['action'])}"
         for step in steps:
-            if not KINDS[step["type"]].windows:
+            if not ON_HOST[step["type"]].windows:
                 yield f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
         of_steps = {OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS}
         of_actions = {OF_ACTIONS[balancer["action"]] for balancer in balancers if balancer.get("action") in OF_ACTIONS}

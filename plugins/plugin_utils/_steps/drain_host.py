@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -145,20 +146,20 @@ def progress(
                 "quiet": quiets[number],
             }
             for number, (entry, settings) in enumerate(zip(entries, balancers))
-            for machine in BALANCERS[settings["provider"]].looks_at(settings)
+            for machine in TRAFFIC[settings["provider"]].looks_at(settings)
         ],
         "busy": going_on,
         "idle": idle,
         "down": is_done(taken),
         "next": check_mode or is_done(taken) and (idle or not (group and group["idle"])),
         "look_seconds": max(patience, least),
-        "pools": [pool._asdict() for settings, own in zip(balancers, seen) for pool in BALANCERS[settings["provider"]].pools(settings, own)],
+        "pools": [pool._asdict() for settings, own in zip(balancers, seen) for pool in TRAFFIC[settings["provider"]].pools(settings, own)],
     }
 
 
 def busy(settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
     """Sentences: what still goes on in the host's balancer, or that nobody can tell."""
-    return BALANCERS[settings["provider"]].busy(settings, looks)
+    return TRAFFIC[settings["provider"]].busy(settings, looks)
 
 
 def _connected(connections: Result) -> list[str]:

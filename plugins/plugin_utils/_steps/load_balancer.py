@@ -10,30 +10,12 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import NONE, TRAFFIC, settings_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import options_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_load_balancer import AzureLoadBalancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.custom import Custom
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.haproxy import Haproxy
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.health_probe import HealthProbe
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.nginx import Nginx
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
 Each = TypeVar("Each")
-
-CUSTOM, NONE = "custom", "none"
-"""What a duty of the type C(tasks) is that brings traffic, and what there is in the settings if nothing brings any."""
-
-BALANCERS: dict[str, Balancer] = {
-    "haproxy": Haproxy(),
-    "nginx": Nginx(),
-    "health_probe": HealthProbe(),
-    "azure_load_balancer": AzureLoadBalancer(),
-    CUSTOM: Custom(),
-    NONE: Balancer(),
-}
-"""By the key C(provider) of the settings."""
 
 
 def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (), check_mode: bool = False, **more: Any) -> RoleResult:
@@ -44,7 +26,7 @@ def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (
     C(acts): what the provider's module returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_hold).
     C(more): other results of the provider's task file in the role. None for C(haproxy).
     """
-    return BALANCERS[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
+    return TRAFFIC[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
 
 
 def in_order(balancers: Iterable[Each], direction: str) -> list[Each]:
@@ -94,17 +76,6 @@ def settings_of(entry: Options, host: str, address: str | None = None) -> Balanc
     return settings_by(provider, options_of(provider, entry), host, address)
 
 
-def settings_by(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:
-    """The settings of one balancer. C(options): those of its entry in C(graceful_azure_duties). The rest as for C(settings_of)."""
-    options = BALANCERS[provider].completed(options, host, address)
-    return {
-        "provider": provider,
-        "hosts": [str(machine) for machine in options.get("hosts") or ()],
-        "server": str(options.get("server") or host),
-        **BALANCERS[provider].settings(options, host),
-    }
-
-
 def progress(
     host: str,
     entry: Options,
@@ -131,7 +102,7 @@ def progress(
         "settings": settings,
         "own": result,
         "result": _after(before, result) if before else result,
-        "needs_tasks": BALANCERS[settings["provider"]].needs_tasks(direction, acts),
+        "needs_tasks": TRAFFIC[settings["provider"]].needs_tasks(direction, acts),
         "refused": refused,
         "goes_on": _goes_on(result, direction, () if check_mode else acts),
     }

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import IN_RECORD, OUT_RECORD
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -23,8 +22,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
-APPROVED = "approved"
-"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
 ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
 

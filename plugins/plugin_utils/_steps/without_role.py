@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Json, Result
@@ -86,8 +86,8 @@ def after_release(observation: Json, event_ids: Iterable[str], records: Collecti
     released = {event_id.lower() for event_id in event_ids}
     left = []
     for record in observation["holds"]:
-        is_approval = record["kind"] == "task" and record["subject"]["name"] == restore_service.APPROVED
-        stays = is_approval and restore_service.APPROVED not in records
+        is_approval = record["kind"] == "task" and record["subject"]["name"] == APPROVED
+        stays = is_approval and APPROVED not in records
         left.append({event_id: entry for event_id, entry in record["events"].items() if stays or event_id.lower() not in released})
     return dict(observation, holds=[dict(record, events=events) for record, events in zip(observation["holds"], left) if events])
 

@@ -10,7 +10,8 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 
 from tests.support.checkout import ROOT
 
@@ -57,7 +58,7 @@ class Recorder(dict):
 
 
 @pytest.mark.parametrize(("role", "variable"), [("drain_host", "__drain_host_balancer"), ("load_balancer", "__load_balancer_entry")])
-@pytest.mark.parametrize("provider", BALANCERS)
+@pytest.mark.parametrize("provider", TRAFFIC)
 def test_a_role_hands_on_every_option_of_its_balancer(role, variable, provider):
     """An entry of load_balancer_list has them all. Of the single variables, a role makes such an entry itself."""
     entry = Recorder(provider=provider, hosts=["lb1"])

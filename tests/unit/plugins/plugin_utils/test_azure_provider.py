@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties import azure_load_balancer as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role, read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import drain_host
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, progress, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, progress, settings_of
 
 POOL = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/web"
-PROVIDER = PROVIDERS["azure_load_balancer"]
+PROVIDER = TRAFFIC["azure_load_balancer"]
 ENTRY = {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "a", "azure_arm_url": "https://arm.example"}
 SETTINGS = settings_of(ENTRY, "web1")
 KEY = f"localhost {POOL.lower()}"
@@ -214,7 +214,7 @@ def test_options_that_cannot_be_right(more, said):
 
 
 def test_ports_are_needed_because_azure_counts_nothing():
-    ((option, said),) = BALANCERS["azure_load_balancer"].beside(SETTINGS, [])
+    ((option, said),) = TRAFFIC["azure_load_balancer"].beside(SETTINGS, [])
     assert option == "ports" and said.startswith("not set")
-    assert not list(BALANCERS["azure_load_balancer"].beside(SETTINGS, [80]))
-    assert not list(BALANCERS["azure_load_balancer"].beside(SETTINGS))
+    assert not list(TRAFFIC["azure_load_balancer"].beside(SETTINGS, [80]))
+    assert not list(TRAFFIC["azure_load_balancer"].beside(SETTINGS))

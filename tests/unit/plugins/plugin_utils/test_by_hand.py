@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Target, decide, read_options, read_places
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Provider
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook
 
 SOCKET = "/run/haproxy/admin.sock"
 SILENT = {"reached": False, "error": "No route to host"}
@@ -393,7 +392,7 @@ class TestEventsForWhichNothingIsHeld:
         assert self.said(seen=(host(), [look(absent=True, error="no HAProxy runs there")])) != []
 
 
-class Gates(Provider):
+class Gates(TrafficDuty):
     """A made-up balancer: a park with a gate for each host, which one porter keeps."""
 
     name = "gates"
@@ -413,8 +412,7 @@ class Gates(Provider):
 class TestAMadeUpProvider:
     @pytest.fixture(autouse=True)
     def register(self, monkeypatch):
-        monkeypatch.setitem(PROVIDERS, "gates", Gates())
-        monkeypatch.setitem(BALANCERS, "gates", Balancer())
+        monkeypatch.setitem(TRAFFIC, "gates", Gates())
 
     def gate(self, name):
         return dict(service("x"), kind="gate", subject={"gate": name}, path=f"/state/gate-{name}.json")

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import drain_steps, groups_in, groups_out, steps_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import drain_steps, groups_in, groups_out, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
@@ -66,12 +66,12 @@ class TestOneList:
         steps = steps_of(steps=[shop, {"name": "blog", "type": "iis"}], services=["db"])
         assert [step["idle"] for step in steps] == [True, True, True]
         hold = {"state": "present"}
-        acts = [KINDS[group["type"]].acts(group, hold, {}) for group in groups_out(steps)]
+        acts = [ON_HOST[group["type"]].acts(group, hold, {}) for group in groups_out(steps)]
         assert acts[0] == {"sites": ["Shop", "Cart"], "pools": ["ShopPool"], "timeout": 0, "state": "present"}
         assert acts[1] == {"sites": ["blog"], "timeout": 0, "state": "present"}
         # The last one takes along whatever else is on record.
         assert names(groups_in(steps, ["service", "iis"])) == [[], ["blog"], []]
-        assert KINDS["iis"].acts(groups_in(steps, ["iis"])[-1], hold, {}) == {"timeout": 0, "state": "present"}
+        assert ON_HOST["iis"].acts(groups_in(steps, ["iis"])[-1], hold, {}) == {"timeout": 0, "state": "present"}
 
     def test_a_host_without_sites_is_not_asked_for_them(self):
         """Where nobody knows which records a host has, it is asked for services alone: a module more would cost every host."""
@@ -128,7 +128,7 @@ class TestMistakes:
         assert mistakes_in([QUEUE, SHOP, "postgresql@15-main.service"], ["nginx"]) == []
 
 
-class Bell(Kind):
+class Bell(HostDuty):
     """A made-up step: a bell that is taken off the wall, and hung up again."""
 
     name = "bell"
@@ -142,7 +142,7 @@ class Bell(Kind):
 class TestAMadeUpType:
     @pytest.fixture(name="model")
     def make_model(self, monkeypatch):
-        monkeypatch.setitem(KINDS, "bell", Bell())
+        monkeypatch.setitem(ON_HOST, "bell", Bell())
         return Model(drain_host={"steps": steps_of(steps=["shop", {"name": "gong", "type": "bell"}, "db"])})
 
     @staticmethod
@@ -172,7 +172,7 @@ class TestATypeThatDoesNotWait(TestAMadeUpType):
     @pytest.fixture(name="model")
     def make_model(self, monkeypatch):
         monkeypatch.setattr(Bell, "needs_idle", False)
-        monkeypatch.setitem(KINDS, "bell", Bell())
+        monkeypatch.setitem(ON_HOST, "bell", Bell())
         return Model(drain_host={"steps": steps_of(steps=[{"name": "gong", "type": "bell"}, "shop"])})
 
     def test_the_whole_life_of_an_event(self, model):

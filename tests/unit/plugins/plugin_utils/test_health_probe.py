@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe as words
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps import health_probe as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
 
-PROVIDER = PROVIDERS["health_probe"]
+PROVIDER = TRAFFIC["health_probe"]
 FILE = {"health_probe_action": "file", "health_probe_file": "/run/maintenance"}
 HOST = {
     "load_balancer_provider": "health_probe",
@@ -57,7 +57,7 @@ def test_several_may_only_check(peers):
     (place,) = PROVIDER.traffic(balancer, None, {}, {next_look.key: seen}, None).places
     known = ["168.63.129.16", "10.0.0.10"]
     assert (balancer["peer"], [pool.address for pool in place.pools], next_look.options["peer"]) == (known, known, known)
-    assert BALANCERS["health_probe"].pools(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == list(map(Pool, known))
+    assert TRAFFIC["health_probe"].pools(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == list(map(Pool, known))
 
 
 def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():

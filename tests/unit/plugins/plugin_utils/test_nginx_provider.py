@@ -7,15 +7,15 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS, judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
 
-NGINX, WORDS = PROVIDERS["nginx"], BALANCERS["nginx"]
+NGINX, WORDS = TRAFFIC["nginx"], TRAFFIC["nginx"]
 ONE, TWO = "10.0.0.4:80", "10.0.0.5:80"
 UP = "/etc/nginx/up.conf"
 

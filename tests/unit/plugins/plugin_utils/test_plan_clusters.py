@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import groups_in, groups_out, steps_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
@@ -49,8 +49,8 @@ class TestTheList:
             (["other"], False, "cluster"),
             (["shop"], True, "service"),
         ]
-        assert KINDS["pacemaker"].acts(goes[0], hold, {}) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
-        comes = [KINDS[group["type"]].acts(group, release, {}) for group in groups_in(steps, ["cluster_pacemaker"])]
+        assert ON_HOST["pacemaker"].acts(goes[0], hold, {}) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
+        comes = [ON_HOST[group["type"]].acts(group, release, {}) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
         given = {"type": "pacemaker", "options": {"node": None}, "timeout": 1.0, **release}
         assert comes == [{"name": "other", **given}, given]
@@ -87,7 +87,7 @@ class TestTheList:
         assert mistake.startswith(f"web1: {said}")
 
     def test_every_type_is_a_type_of_step(self):
-        assert set(TYPES) <= set(KINDS)
+        assert set(TYPES) <= set(ON_HOST)
 
     def test_no_windows_host_has_one(self):
         settings = {"win1": {"load_balancers": [], "drain_host": {"steps": steps_of(steps=[HA])}}}

@@ -55,15 +55,6 @@ def test_what_is_no_dictionary_is_told_by_name(model):
         plan(dict(model.world(), run="soon"))
 
 
-def test_a_journal_of_0_1_0_has_services_and_task_files_in_place_of_steps(model):
-    document = model.world()
-    drain = document["settings"]["web1"]["drain_host"]
-    del drain["steps"]
-    drain.update(services=["app"], after=True)
-    steps = read_document(document).settings["web1"].drain_host.steps
-    assert [step["type"] for step in steps] == ["service", "tasks"]
-
-
 def test_what_nobody_knows_is_left_out(model):
     document = model.world()
     document["run"]["colour"] = document["hosts"]["web1"]["colour"] = "green"

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.health_probe import HealthProbe
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbe
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 
 from tests.support.model import Model

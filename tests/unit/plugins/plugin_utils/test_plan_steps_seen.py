@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.listed import steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import steps_of
 
 from tests.support.model import Model
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Provider, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
-from ansible_collections.graceful.azure.plugins.plugin_utils._providers.registry import PROVIDERS
 
 from tests.support.model import SOCKET, Model
 
 KEY = "lb1 gates"
 
 
-class Gates(Provider):
+class Gates(TrafficDuty):
     """A made-up balancer: a park with a gate for each host, and guests."""
 
     name = "gates"
@@ -96,7 +97,7 @@ class Park(Model):
 
 @pytest.fixture(name="park")
 def make_park(monkeypatch):
-    monkeypatch.setitem(PROVIDERS, "gates", Gates())
+    monkeypatch.setitem(TRAFFIC, "gates", Gates())
     return Park()
 
 
@@ -218,7 +219,7 @@ class TestHaproxy:
             # Two hosts behind one name.
             ("web3", dict(common, server="web2", absent="")),
         ]
-        (look,) = PROVIDERS["haproxy"].looks(settings, {"web2": 2.0, "web3": 5.0}, lambda name, _key: [name])
+        (look,) = TRAFFIC["haproxy"].looks(settings, {"web2": 2.0, "web3": 5.0}, lambda name, _key: [name])
         assert (look.key, look.machine, look.module, look.wait_for, look.quiet) == (f"lb1 {SOCKET}", "lb1", "haproxy_info", ["web2"], 5.0)
         assert look.options == {
             "socket": SOCKET,
@@ -243,7 +244,7 @@ class TestHaproxy:
         ],
     )
     def test_what_a_look_means(self, result, told):
-        read = PROVIDERS["haproxy"].read(result, {"socket": "/s"})
+        read = TRAFFIC["haproxy"].read(result, {"socket": "/s"})
         assert {key: read.get(key) for key in ("fatal", "error", "servers") if key in read or key in told} == told
 
     def test_one_that_stays_in_drain_by_the_settings(self):
@@ -278,7 +279,7 @@ class TestWhatAReleaseTells:
             "condition": "none",
             "held_by": list(told_held_by),
         }
-        return look, PROVIDERS["haproxy"].after_release(look, {"process": process or self.PROCESS, "servers": [dict(act, **told)]}, ["e1"])
+        return look, TRAFFIC["haproxy"].after_release(look, {"process": process or self.PROCESS, "servers": [dict(act, **told)]}, ["e1"])
 
     def test_that_it_is_back(self):
         look, seen = self.released()
@@ -296,7 +297,7 @@ class TestWhatAReleaseTells:
         assert self.released(**change)[1] is None
 
     def test_an_act_that_failed_tells_nothing(self):
-        assert PROVIDERS["haproxy"].after_release({"process": self.PROCESS, "servers": [], "holds": []}, {"failed": True}, ["e1"]) is None
+        assert TRAFFIC["haproxy"].after_release({"process": self.PROCESS, "servers": [], "holds": []}, {"failed": True}, ["e1"]) is None
 
 
 class TestCustom:

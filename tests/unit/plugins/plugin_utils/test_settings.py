@@ -11,6 +11,8 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.plugins.loader import init_plugin_loader
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
@@ -28,8 +30,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     read_settings,
     role_options,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import Balancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import BALANCERS
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
 PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
@@ -514,7 +514,7 @@ def test_what_the_page_of_settings_names_is_what_is_read():
     assert told == {*OF_HOSTS, *OF_RUNS, NOTIFY}
 
 
-class Gates(Balancer):
+class Gates(TrafficDuty):
     """A made-up balancer with options of its own, and one porter for all."""
 
     once = "it has one porter"
@@ -532,7 +532,7 @@ class Gates(Balancer):
 
 
 def test_a_made_up_balancer_reads_its_own_options(monkeypatch):
-    monkeypatch.setitem(BALANCERS, "gates", Gates())
+    monkeypatch.setitem(TRAFFIC, "gates", Gates())
     gates = {"type": "gates", "server": "north", "porter": "Bill"}
     settings, mistakes = read_settings({"web1": {DUTIES: [{**gates, "hinges": 0}]}, "web2": {DUTIES: [gates]}}, {"web1", "web2"}, "/")
     assert mistakes == [

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 
-class Iis(Kind):
+class Iis(HostDuty):
     name = "iis"
     options = {"sites": {"type": "list", "elements": "str"}, "pools": {"type": "list", "elements": "str"}}
     needs_name = "without sites and pools it is the name of a site"

@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
 
-class Service(Kind):
+class Service(HostDuty):
     name = "service"
     module = "service_hold"
     record = "service"
     together = True
-    names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
+    name_pattern = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
     needs_name = "it is the name of the unit"
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:

@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A balancer that decides by the host's own health answer: what its options say, and what the results of its modules mean. Private to the collection;
-pure."""
+"""A balancer that decides by the host's own health answer. Private to the collection; pure.
+
+The machine that is looked at and changed is the host itself. Its records lie there, too, so the look at the host reads them.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,18 @@ import ipaddress
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.balancer import AZURE_PROBE, QUIET, Balancer
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Searched, Traffic, unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
     RoleResult,
@@ -28,7 +35,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_unreachable,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, plural
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+
 
 PREFIX = "load_balancer_health_probe_"
 """What the names of its options begin with."""
@@ -56,7 +67,18 @@ def may_send(look: Result) -> bool:
     return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
 
 
-class HealthProbe(Balancer):
+KIND = "health_probe"
+CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
+
+
+def _key(settings: BalancerSettings) -> str:
+    """The inventory name of the host, and what is looked at there."""
+    return f"{settings['host']} {KIND}-{str(settings['on']).replace(' ', '_')}"
+
+
+class HealthProbe(TrafficDuty):
+    name = "health_probe"
+    title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
     options = {
         "action": {"type": "str", "choices": [*NEEDS], "required": True},
@@ -78,6 +100,7 @@ class HealthProbe(Balancer):
         "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE], "or_text": True},
         "quiet": QUIET,
     }
+    may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
         action = options.get("action") or None
@@ -224,6 +247,66 @@ class HealthProbe(Balancer):
     def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
         return [Pool(address) for address in settings["peer"]]
 
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        result = machine.result
+        if result.get("answer") is None:
+            why = unread(place_name(settings), result)
+            if why.kind is Kind.UNREAD and not host.observation.reached:
+                # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
+                return Traffic((Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,)),), serves=False)
+            return Traffic(serves=False, unread=(why,))
+        place = _place(settings, machine)
+        return Traffic((place,), serves=result["answer"]["state"] != "failing")
+
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
+        # The look at the host has read those on its disk.
+        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        found = zip(machine.records or (), machine.result.get("holds") or ())
+        return [(record, machine) for record, told in found if told.get("from_mark")]
+
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
+        return (entry.since,) if record.kind == KIND else None
+
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+        for name, values in settings:
+            options = {
+                "action": values["action"],
+                **values["given"],
+                "notice": values["notice"],
+                "url": values["url"],
+                "ports": values["ports"],
+                "peer": values["peer"],
+            }
+            wait_for = [name] if name in waits else []
+            yield NextLook(_key(values), values["host"], "health_probe_info", options, wait_for, waits.get(name, 0.0))
+
+    def read(self, result: Json, options: Options) -> Json:
+        problem = result.get("problem") or result.get("state_dir_problem")
+        return dict(result, fatal=problem, answer=None) if problem else result
+
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
+        # The records know what was changed, also if the settings are others by now. Only a file can tell it where the record is gone.
+        options = dict(settings["given"], action=settings["action"]) if direction == "out" or settings["action"] in ("file", "responder") else {}
+        yield settings["host"], "health_probe_hold", dict(options, **hold)
+
+    def shows(self, result: Json, act: Json) -> bool:
+        answers, seen = act.get("answers") or (), result.get("answer")
+        if not seen or not answers:
+            return False
+        held_by = {fold(event_id) for answer in answers for event_id in answer["held_by"]}
+        return {fold(event_id) for event_id in seen["held_by"]} == held_by
+
+    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
+        told = next((answer for answer in act.get("answers") or () if result.get("answer") and answer["on"] == result["answer"]["on"]), None)
+        if not told or told["held_by"] or act.get("waiting_for") or result.get("answer") is None:
+            return None
+        holds = [record for record in result["holds"] if record["subject"].get("on") != told["on"]]
+        return dict(result, answer=told, notice_left=None if told["state"] != "failing" else 0.0, probe=None, holds=holds)
+
+    def shown(self, record: Json) -> dict[str, str]:
+        return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
+
 
 def _busy(settings: BalancerSettings, look: Result) -> list[str]:
     if is_unreachable(look):
@@ -307,3 +390,46 @@ def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:
 
 def _is_at(url: Any, port: Any) -> bool:
     return bool(url) and is_url(url) and _address(url)[:2] == ("localhost", port)
+
+
+def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
+    result = machine.result
+    answer, label = result["answer"], place_name(settings)
+    condition = CONDITIONS[answer["condition"]]
+    in_rotation = may_send(result)
+    new = bool(result.get("new_connections"))
+    count = None
+    if not in_rotation:
+        # What came since the look before is not counted by anybody, but what was closed a moment before this look tells of it.
+        recent = result["closed_ago"] < result["quiet_for"] + RECENT
+        process = f"came before {result['clock']}" if new or recent else "nothing came"
+        count = Count(process, result["clock"], 0, result["quiet_for"], result.get("at"))
+    return Place(
+        name=label,
+        machine=settings["host"],
+        in_rotation=in_rotation,
+        state="maintenance" if answer["condition"] == "already_out" else answer["state"],
+        serves=answer["state"] != "failing",
+        busy=health_answer(place_name(settings), result, settings["url"], PREFIX),
+        count=count,
+        seen=machine.looked_at,
+        looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),
+        condition=condition,
+        held_by=frozenset(map(fold, answer["held_by"])),
+        must_go_out=_must_go_out(answer, condition),
+        member=settings["server"],
+        # The connections of those who only check are no requests.
+        pools=tuple(map(Pool, settings["peer"])),
+        # The balancer probes it: it gets nothing before its answer passes.
+        checked=settings["action"] != "command",
+        conflict=f"somebody else let {label} pass again: left as it is" if condition == CHANGED else "",
+    )
+
+
+def _must_go_out(answer: Json, condition: str) -> bool:
+    """Whether the role load_balancer has something to do, whoever holds it."""
+    if condition == CHANGED:
+        return False
+    # If its release has begun, if the host was booted anew or if the run that made it fail was cut off, the record must be written again.
+    is_old = condition == HELD and (answer["restoring"] or not answer["noted"])
+    return answer["condition"] in ("none", "lost", "changing") or is_old

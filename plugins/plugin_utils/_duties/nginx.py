@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""nginx: what an observation of it (module nginx_info) means for the hosts behind it. Private to the collection; pure."""
+"""nginx: lines of its configuration that lead to the host. Private to the collection; pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, Claim, TrafficDuty, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -23,7 +24,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Group,
     NextLook,
     Place,
-    Provider,
     Searched,
     Traffic,
     longest_waits,
@@ -31,12 +31,91 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps import nginx as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, StepJson
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    RoleResult,
+    gathered,
+    is_failed,
+    is_skipped,
+    is_unreachable,
+    of_machines,
+    trouble_at,
+)
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place as Target
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+
+
+IN_ROTATION = "in rotation"
+DOWN = "down"
+
+
+def place_name(machine: str, server: Json) -> str:
+    return f"{server['server']} in upstream {server['upstream']} on {machine}"
+
+
+def state_of(server: Json) -> str:
+    """Its state as the plan shows it."""
+    return IN_ROTATION if server["in_service"] else DOWN
+
+
+def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
+    """Whether a line has a host's own address. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
+    return spelled(server["server"]) == spelled(settings["server"]) and is_in_files(settings, server, files)
+
+
+def is_in_files(settings: BalancerSettings, line: Json, files: Mapping[str, str | None] | None) -> bool:
+    """Whether a line is in the files that the settings name, if they name any."""
+    wanted = [(files or {}).get(path) or path for path in settings["files"]]
+    return not wanted or line["file"] in wanted
+
+
+def places_of(line: Json) -> set[Target]:
+    """Where a line leads."""
+    return {place_of(told) for told in line.get("leads_to") or ()}  # journals of older releases do not have it
+
+
+def directive_name(machine: str, line: Json) -> str:
+    """A directive that passes requests on itself."""
+    return f"{line['text'].rstrip(';')} in {line['file']}, line {line['line']}, on {machine}"
+
+
+def stays(machine: str, line: Json) -> str:
+    """The sentence about a directive that passes requests to a host itself."""
+    return nginx_stays(directive_name(machine, line))
+
+
+def leads_beside(machine: str, address: str, connections: int) -> str:
+    """The sentence about connections to a host that belong to none of its lines."""
+    return f"{plural(connections, 'connection')} of nginx on {machine} to {address}, without an upstream"
+
+
+def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
+    where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
+    has = f"; there are {', '.join(present[:20])}" if present else ""
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server){has}"
+
+
+def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Iterator[str]:
+    """Sentences: what a look says that forbids to change a host's server there."""
+    files = result.get("files") or {}
+    named = [server for server in result["servers"] if is_named(settings, server, files)]
+    for path in settings["files"]:
+        if path in files and files[path] is None:
+            yield f"balancer {machine}: {path} is not part of the configuration {result['configuration']} of nginx (load_balancer_nginx_files)"
+        elif not any(server["file"] == (files.get(path) or path) for server in named):
+            yield f"balancer {machine}: {path} has no server {settings['server']!r} in an upstream (load_balancer_server)"
+    if not named and not settings["files"]:
+        yield has_no_server(settings, machine, result.get("present") or ())
+    seen = set()
+    for server in named:
+        upstream = server["context"], server["upstream"]
+        if server["double"] or (upstream, server["server"]) in seen:
+            yield f"balancer {machine}: upstream {server['upstream']} has the server {server['server']!r} more than once: leave one of the lines"
+        seen.add((upstream, server["server"]))
+
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """The conditions of a server in the result of nginx_info, and what they mean for the plan."""
@@ -51,14 +130,49 @@ def _key_of(server: Json) -> tuple[str, str, str, str]:
     return server["context"], server["upstream"], server["server"], server["file"]
 
 
-class Nginx(Provider):
+class Nginx(TrafficDuty):
     name = "nginx"
     title = "nginx"
+    one_for_each_machine = {"nginx_configuration": "configuration"}
+    options = {
+        "hosts": HOSTS,
+        "server": {"type": "str"},
+        "files": {"type": "list", "elements": "path"},
+        "configuration": {"type": "path"},
+        "quiet": QUIET,
+    }
     where = ("nginx_configuration",)
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
         " the file again. If the file is of no more use, nothing is held any more: delete the record."
     )
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        return {
+            "files": [str(path) for path in options.get("files") or ()],
+            "configuration": str(options.get("configuration") or "") or None,
+        }
+
+    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
+        return without_hosts(options)
+
+    def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
+        for machine in settings["hosts"]:
+            for path in settings["files"] or [None]:
+                yield machine, (machine, settings["configuration"], spelled(settings["server"])), path
+
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+        hosts = settings["hosts"]
+        in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
+        return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
+
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
+        return list(settings["hosts"])
+
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
+        if not settings["hosts"]:
+            return ["load_balancer_hosts is empty"]
+        return [sentence for look in looks for sentence in _busy_on(settings, look)]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
@@ -72,7 +186,7 @@ class Nginx(Provider):
                 continue
             found = list(_places(settings, host, hosts, name, machine, addresses))
             places.extend(found)
-            mistakes.extend(words.mistakes_in(settings, name, machine.result))
+            mistakes.extend(mistakes_in(settings, name, machine.result))
             doubts.extend(filter(None, [_doubts(settings, name, machine.result)]))
             problem = machine.result.get("configuration_problem")
             if problem and any(place.must_go_out for place in found):
@@ -152,6 +266,41 @@ class Nginx(Provider):
         return "nginx_hold", dict(found, **({"configuration": options["configuration"]} if options.get("configuration") else {}))
 
 
+def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
+    """Phrases: what is held, and where."""
+    held = any(server["held_by"] for server in gathered(acts, "servers"))
+    yield f"{settings['server']} is {'held' if held else 'not held'}"
+    for act in acts:
+        for server in act.get("servers") or ():
+            yield f"({server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION})"
+
+
+def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
+    """Sentences: which connections one machine still has for the host, or that this is unknown."""
+    machine = str(look.get("item"))
+    if is_unreachable(look):
+        return [f"{machine} cannot be reached"]
+    if is_failed(look):
+        return [f"{machine}: {look.get('msg')}"]
+    if is_skipped(look):
+        return []
+    files = look.get("files")
+    named = [server for server in look["servers"] if is_named(settings, server, files)]
+    if not named:
+        return [has_no_server(settings, machine)]
+    own: Collection[Target] = {place for server in named for place in places_of(server)}
+    led = [server for server in look["servers"] if server not in named and is_in_files(settings, server, files)]
+    # What the role takes out with it: lines that it holds for this host, and others that lead to the same host.
+    servers = named + [server for server in led if server.get("for_server") == settings["server"] or any(is_same_host(at, own) for at in places_of(server))]
+    passes = [line for line in look.get("passes") or () if is_in_files(settings, line, files) and any(is_same_host(at, own) for at in places_of(line))]
+    sentences = [sentence for server in servers for sentence in nginx_server(place_name(machine, server), server)]
+    sentences += [stays(machine, line) for line in passes]
+    # Other lines are none of this host's.
+    if sentences or all(server["idle"] for server in servers):
+        return sentences
+    return [f"{machine} was busy until just now"]
+
+
 def _places(
     settings: BalancerSettings,
     host: Host,
@@ -163,31 +312,31 @@ def _places(
     """The host's places on one machine: the lines that have its own address, then all others that lead to it."""
     result = machine.result
     files = result.get("files")
-    lines = [server for server in result["servers"] if words.is_in_files(settings, server, files)]
-    named = [server for server in lines if words.is_named(settings, server, files)]
-    own = {target for server in named for target in words.places_of(server)}
+    lines = [server for server in result["servers"] if is_in_files(settings, server, files)]
+    named = [server for server in lines if is_named(settings, server, files)]
+    own = {target for server in named for target in places_of(server)}
     owners = _owners(host, hosts, machine)
     led = [json for server in lines if server.get("for_server") == settings["server"] for json in server["leads_to"]]
 
     def leads_here(line: Json) -> list[Target]:
-        return [target for target in sorted(words.places_of(line), key=str) if _is_here(host, target, own, owners, led, addresses, result)]
+        return [target for target in sorted(places_of(line), key=str) if _is_here(host, target, own, owners, led, addresses, result)]
 
     theirs = [server for server in lines if server not in named]
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
     doubts = _doubts(settings, name, result)
     told = result.get("beside") or {}  # journals of older releases do not have it
-    beside = tuple(words.beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
+    beside = tuple(leads_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
-        targets = [] if server in named else leads_here(server) or sorted(words.places_of(server), key=str)
-        owner = next((owners[target] for target in sorted(words.places_of(server), key=str) if server not in named and target in owners), None)
+        targets = [] if server in named else leads_here(server) or sorted(places_of(server), key=str)
+        owner = next((owners[target] for target in sorted(places_of(server), key=str) if server not in named and target in owners), None)
         # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
         by_name = server in named or any(other not in mine for other in _group(server, result))
         note = doubts if server is mine[0] else ""
         place = _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result.get("passes") or ():
-        if words.is_in_files(settings, line, files) and leads_here(line):
-            why = words.stays(name, line)
+        if is_in_files(settings, line, files) and leads_here(line):
+            why = stays(name, line)
             yield Place(
                 f"{line['text'].rstrip(';')} ({line['file']}, line {line['line']}) on {name}", name, in_rotation=True, busy=(why,), by_name=False, stays=why
             )
@@ -196,13 +345,13 @@ def _places(
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     """Sentences about what leads nobody knows where."""
     files = result.get("files")
-    servers = (server for server in result["servers"] if server["in_service"] and not words.is_named(settings, server, files))
-    unknown = [(words.place_name(name, server), server) for server in servers]
-    unknown += [(words.directive_name(name, line), line) for line in result.get("passes") or ()]
+    servers = (server for server in result["servers"] if server["in_service"] and not is_named(settings, server, files))
+    unknown = [(place_name(name, server), server) for server in servers]
+    unknown += [(directive_name(name, line), line) for line in result.get("passes") or ()]
     return "; ".join(
         f"nobody knows whether {place} leads to it: {line['unresolved']}"
         for place, line in unknown
-        if line.get("unresolved") and words.is_in_files(settings, line, files)
+        if line.get("unresolved") and is_in_files(settings, line, files)
     )
 
 
@@ -214,8 +363,8 @@ def _owners(host: Host, hosts: dict[str, Host], machine: MachineObservation) -> 
         for settings in mine if other is not host else ():
             if machine.key in dict(_keys(settings)).values():
                 for server in machine.result["servers"]:
-                    if words.is_named(settings, server, machine.result.get("files")):
-                        found.update(dict.fromkeys(words.places_of(server), other.name))
+                    if is_named(settings, server, machine.result.get("files")):
+                        found.update(dict.fromkeys(places_of(server), other.name))
     return found
 
 
@@ -256,7 +405,7 @@ def _place(
     by_name: bool,
     note: str,
 ) -> Place:
-    label = words.place_name(name, server)
+    label = place_name(name, server)
     condition = CONDITIONS[server["condition"]]
     # Whoever reloads nginx next puts it there.
     in_rotation = server["in_service"] or comes_back(server)
@@ -265,7 +414,7 @@ def _place(
         name=label,
         machine=name,
         in_rotation=in_rotation,
-        state=words.state_of(server),
+        state=state_of(server),
         serves=_serves(server),
         busy=nginx_server(label, server),
         seen=machine.looked_at,

@@ -15,11 +15,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup, StepJson
 
 
-class Kind(Duty):
-    """One type of drain step. A normalised step has C(name), C(type), C(idle) (whether the host must be idle first), C(out) and C(in) (whether anything
-    is done in that direction), and what else C(step) puts in. It has C(first) if it goes out before the host leaves its balancers."""
+class HostDuty(Duty):
+    """One type of duty that brings no traffic.
 
-    name = ""
+    A normalised step has C(name), C(type), C(idle) (whether the host must be idle first), C(first) (if it goes out before the host leaves its balancers),
+    C(out) and C(in) (whether anything is done in that direction), and what else C(step) puts in.
+    """
+
     module = ""
     """The module that puts and releases its hold."""
     record = ""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 FOLLOWED = 1.0
 """Seconds for which a step of a pass follows what it began. A cluster often needs no longer, and the next pass comes later. All hosts wait for it."""
 
 
-class Cluster(Kind):
+class Cluster(HostDuty):
     module = "cluster_hold"
     common = False
     # A member that leads hands that over before its connections are counted.

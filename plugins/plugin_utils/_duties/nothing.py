@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host that no balancer knows: it is only drained, and taken to serve, because nobody else can tell. Private to the collection; pure."""
+"""A host to which nothing brings traffic: it is only drained, and taken to serve, because nobody else can tell. Private to the collection; pure."""
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.tasks import OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Record
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Provider
 
 
-class NoBalancer(Provider):
+class Nothing(TrafficDuty):
     name = "none"
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:

@@ -13,13 +13,13 @@ import os
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.kind import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._drain_steps.registry import KINDS
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING, entries_of_steps
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 
-def step_of(kind: Kind, options: Options, idle: bool, first: bool = False) -> DrainStep:
+def step_of(kind: HostDuty, options: Options, idle: bool, first: bool = False) -> DrainStep:
     """The normalised step of an entry. C(options): those of the entry, and C(name)."""
     step = dict(kind.step(options), name=str(options["name"]), type=kind.name, idle=idle)
     if step["name"] in (BEFORE, AFTER, *RESTORING):
@@ -29,7 +29,7 @@ def step_of(kind: Kind, options: Options, idle: bool, first: bool = False) -> Dr
     return dict(step, first=True) if first or step["name"] == RESTORING[1] else step
 
 
-def idle_ones(kinds: Iterable[tuple[str, Kind]]) -> list[bool]:
+def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:
     """Whether each step waits until the host is idle, where that is not said by duties that bring traffic. C(kinds): pairs of a name and a kind."""
     found, idle = [], False
     for name, kind in kinds:
@@ -49,11 +49,11 @@ def steps_of(
     given = {"drain_host_before": before, "drain_host_steps": steps, "drain_host_services": services, "drain_host_after": after}
     entries = [entry for entry, _called in entries_of_steps(given)]
     for entry in entries:
-        kind = KINDS[entry["type"]]
+        kind = ON_HOST[entry["type"]]
         entry["name"] = str(entry["name"])
         entry.update({option: os.path.join(folder, str(entry[option])) for option in kind.task_files if entry.get(option)})
-    idle = idle_ones((entry["name"], KINDS[entry["type"]]) for entry in entries)
-    return [step_of(KINDS[entry["type"]], entry, waits) for entry, waits in zip(entries, idle)]
+    idle = idle_ones((entry["name"], ON_HOST[entry["type"]]) for entry in entries)
+    return [step_of(ON_HOST[entry["type"]], entry, waits) for entry, waits in zip(entries, idle)]
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
@@ -67,7 +67,7 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
     C(there): the kinds of records that the host has; None if nobody knows.
     """
     found = _groups([step for step in steps if step["in"]])[::-1]
-    for kind in KINDS.values():
+    for kind in ON_HOST.values():
         own = [group for group in found if kind.record and group["type"] == kind.name]
         if kind.record and not (there is None or kind.record in there):
             found = [group for group in found if group not in own or kind.bears_name]
@@ -79,7 +79,7 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
     return found
 
 
-def _group(kind: Kind) -> StepGroup:
+def _group(kind: HostDuty) -> StepGroup:
     return {"type": kind.name, "files": kind.files or kind.name, "names": [], "steps": []}
 
 
@@ -87,8 +87,8 @@ def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
     found: list[StepGroup] = []
     for step in steps:
         is_first = bool(step.get("first"))
-        if not (found and (found[-1]["type"], found[-1]["first"]) == (step["type"], is_first) and KINDS[step["type"]].together):
-            found.append(dict(_group(KINDS[step["type"]]), idle=step["idle"], first=is_first))
+        if not (found and (found[-1]["type"], found[-1]["first"]) == (step["type"], is_first) and ON_HOST[step["type"]].together):
+            found.append(dict(_group(ON_HOST[step["type"]]), idle=step["idle"], first=is_first))
         found[-1]["names"].append(step["name"])
         found[-1]["steps"].append(step)
     return found

@@ -1,0 +1,134 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Task files of the user's own, which may also stand for a balancer. Private to the collection; pure.
+
+There is only the record to look at (module C(task_hold)): it is put before C(out) first runs, says when that is done, and is removed when C(in) is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import IN_RECORD, OUT_RECORD, holding, own_file
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Result, StepGroup, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+
+TASK = "load_balancer_custom"
+"""Name of the record on the host, put when the task file begins."""
+
+
+class Tasks(HostDuty):
+    name = "tasks"
+    task_files = ("out", "back")
+    options = {"out": {"type": "path"}, "back": {"type": "path"}, "traffic": {"type": "bool", "default": False}}
+    module = "task_hold"
+    needs_idle = False
+
+    def brings_traffic(self, options: Options) -> bool:
+        return bool(options.get("traffic"))
+
+    def step(self, options: Options) -> DrainStep:
+        files = {"out": str(options.get("out") or ""), "in": str(options.get("back") or "")}
+        return dict(files, record=(OUT_RECORD if files["out"] else IN_RECORD) + options["name"])
+
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
+        given = [way for way in self.task_files if options.get(way)]
+        if not given:
+            yield "", "neither out nor back is set; give at least one task file"
+        elif self.brings_traffic(options) and len(given) < len(self.task_files):
+            yield "", "with traffic: true, both task files are needed, out and back"
+
+    def look(self, group: StepGroup) -> Options:
+        (step,) = group["steps"]
+        return dict(super().look(group), record=step["record"], file=step["out"])
+
+    def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
+        (given,) = group["steps"]
+        if hold["state"] == "absent" and not given["out"]:
+            # It did nothing when the host went out, so it has no record yet.
+            hold = dict(holding(step), done=False)
+        # What the files changed on the host may be gone after a reboot.
+        return dict({"name": [given["record"]]}, **({"this_boot": True} if hold["state"] == "present" else {}), **hold)
+
+    def file(self, group: StepGroup, hold: Options) -> Json:
+        (given,) = group["steps"]
+        return own_file(given["record"], given["out" if hold["state"] == "present" else "in"])
+
+
+class TrafficTasks(TrafficDuty):
+    """Those with C(traffic): a balancer of the user's own. Nothing can be seen of it. What is known is for which events the task file has run to its end,
+    by the record on the host. C(Tasks) checks the entry."""
+
+    name = "custom"
+    tasks = (TASK,)
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        return {"out": str(options.get("out") or ""), "back": str(options.get("back") or "")}
+
+    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
+        # Not out if that is done already, and not back in while other events hold the host.
+        hold = acts[0]
+        if "file" in hold:
+            return bool(hold["file"])  # a pass has run the task file
+        return not is_unreachable(hold) and (not hold["done"] if direction == "out" else bool(hold["last"]))
+
+    def judge(
+        self,
+        settings: BalancerSettings,
+        direction: str,
+        acts: Sequence[Result],
+        check_mode: bool = False,
+        task_file: str = "",
+        task_done: bool = False,
+    ) -> RoleResult:
+        """C(acts): the results of M(graceful.azure.task_hold) before the task file ran, and after it."""
+        if not acts:
+            return {"done": check_mode, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
+        hold, needed = acts[0], self.needs_tasks(direction, acts)
+        if task_done or needed:
+            reason = f"{task_file} has {'set' if task_done else 'not set'} load_balancer_done"
+        elif is_unreachable(hold):
+            reason = UNREACHABLE
+        elif direction == "out":
+            reason = "the host is out already"
+        else:
+            reason = "the host stays out for other events" if hold.get("held") else "the host is not held"
+        return {
+            "done": check_mode or task_done or not needed and not is_unreachable(hold),
+            "changed": any(map(is_changed, acts)),
+            "reason": reason,
+            "failed_hosts": [],
+            "conflicts": [],
+        }
+
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+        held_by = frozenset(host.task_holds(TASK))
+        if held_by:
+            place = Place("", condition=HELD, held_by=held_by)
+        else:
+            place = Place("", in_rotation=True, must_go_out=True, busy=("not out of its balancer yet",))
+        return Traffic((place,), serves=place.in_rotation)
+
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
+        # The host is out at the end of the task file, and a run that sees that end for itself knows better.
+        if record.name != TASK or not record.done or not is_new:
+            return None
+        return entry.since, record.done_since
+
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[None, str, Options]]:
+        # What was taken out once stays out, also for an event that joins.
+        yield None, "task_hold", dict(hold, name=[TASK])
+
+    def file(self, settings: BalancerSettings, direction: str) -> Json:
+        return own_file(TASK, settings["out" if direction == "out" else "back"])

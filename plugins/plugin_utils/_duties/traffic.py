@@ -1,0 +1,194 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a type of duty says that brings traffic to a host. Private to the collection; pure.
+
+Such a type turns the observations of its machines into places, and returns the options of the next looks at them. It knows no other type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Place, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
+
+if TYPE_CHECKING:
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+
+AZURE_PROBE = "168.63.129.16"
+"""The address from which the probes of Azure Load Balancer come."""
+Claim = tuple[str, tuple[Any, ...], str | None]
+"""See C(TrafficDuty.claims)."""
+MACHINES = "give the inventory names of the machines on which the balancer runs"
+HOSTS: Json = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
+"""The option C(hosts): inventory names of the machines on which a balancer runs."""
+QUIET: Json = {"type": "float", "default": 3}
+"""The option C(quiet): seconds for which no new request may have come before a host that is out counts as drained."""
+
+
+def without_hosts(options: Options) -> Iterable[tuple[str, str]]:
+    """The mistake of a balancer that runs nowhere."""
+    if options["hosts"] == []:
+        yield "hosts", f"empty; {MACHINES}"
+
+
+class TrafficDuty(Duty):
+    """One type of duty that brings traffic. This base class is also that of a host to which nothing brings any.
+
+    C(settings): what C(settings) made of an entry: C(provider), C(hosts), C(server), C(state), ...
+    C(options): the options of an entry, with C(name). C(host): the host's name in the inventory.
+    C(direction): V(out) or V(in).
+    C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
+    """
+
+    title = ""
+    """The name that people read."""
+    tasks: tuple[str, ...] = ()
+    """Names of the records that its role leaves on a host for the user's own tasks."""
+    where: tuple[str, ...] | None = None
+    """Options of the role load_balancer, without their prefix, that tell where its holds are, besides C(hosts) and C(server).
+
+    None if it has no holds that C(looks) could find.
+    """
+    unclaimed = ""
+    """Sentences for the playbook holds about a record that no look claims. They go on after "It lies on <machine> and"."""
+    one_for_each_machine: dict[str, str] = {}
+    """Its options that tell which balancer on a machine is meant, each with its key in the settings. They are set for the hosts behind the balancer."""
+    may_forget = False
+    """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
+
+    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+        """The C(Traffic) of a host at one balancer with these settings.
+
+        C(hosts): all targets. C(machines): all observations of machines, by key. C(addresses): which target has which address.
+        """
+        return Traffic()
+
+    def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
+        """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
+        return ()
+
+    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
+        """Dates for this event of a record: the host has been out since the last of them. None if the record does not tell that.
+
+        C(is_new): whether this run sees the event for the first time.
+        """
+        return None
+
+    def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
+        """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
+        return ""
+
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
+        """A C(NextLook) for each of its machines, for the next pass.
+
+        C(settings): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests the look waits for, with the
+        seconds without a new request that must pass. C(searched): a function that returns the addresses of a host, by its name and the key of a look.
+        """
+        return []
+
+    def read(self, result: Json, options: Options) -> Json:
+        """The result of a look at one of its machines, with C(error) or C(fatal) if it is of no use. C(options): those of the look."""
+        return result
+
+    def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterable[tuple[str | None, str, Options]]:
+        """The acts that take a host out or in: for each machine its name (None: the host itself), a module and the options.
+
+        C(hold): the options of a hold. C(step): the step as JSON.
+        """
+        return []
+
+    def file(self, settings: BalancerSettings, direction: str) -> Json | None:
+        """The task file of the user's own that these acts wait for, see C(_own_files.py); None if there is none."""
+        return None
+
+    def shows(self, result: Json, act: Json) -> bool:
+        """Whether the result of a look shows the change of an act, so that the look is not older than the act."""
+        return True
+
+    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
+        """The result that a look would have after an act has released the holds for these events; None if the act does not tell that."""
+        return None
+
+    def names(self, record: Json) -> tuple[str, str]:
+        """The name that a record on its machine holds, and the name of the host there for which it does."""
+        return "", ""
+
+    def shown(self, record: Json) -> dict[str, str]:
+        """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""
+        return {"held": f"{record['kind']} {'/'.join(map(str, record['subject'].values()))}", "socket": "none"}
+
+    def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
+        """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
+        raise NotImplementedError
+
+    def brings_traffic(self, options: Options) -> bool:
+        return True
+
+    def settings(self, options: Options, host: str) -> BalancerSettings:
+        """Its own settings, besides those that all kinds have (C(load_balancer.settings_of)). C(host): the host's name in the inventory."""
+        return {}
+
+    def completed(self, options: Options, host: str, address: str | None) -> Options:
+        """The options, with what is known of the host where it is not set.
+
+        C(host): the host's name in the inventory. C(address): its C(ansible_host), or None.
+        """
+        return options
+
+    def beside(
+        self,
+        settings: BalancerSettings,
+        ports: Sequence[int] | None = None,
+        asked: Options | None = None,
+        timeout: float | None = None,
+    ) -> Iterable[tuple[str, str]]:
+        """What is wrong with other variables of the host because of this balancer: pairs of a variable, without C(graceful_azure_), and a sentence.
+
+        None stands for what the caller does not know. C(ports), C(timeout): C(graceful_azure_ports) and C(graceful_azure_drain_timeout). C(asked): what
+        must answer before the host goes back, as the modules take it.
+        """
+        return ()
+
+    def with_ports(self, settings: BalancerSettings, ports: Iterable[int]) -> BalancerSettings:
+        """Its settings, with what it needs of the role drain_host."""
+        return settings
+
+    def known_by(self, settings: BalancerSettings) -> str:
+        """The option that tells which one of the balancer's servers the host is."""
+        return "server"
+
+    def claims(self, settings: BalancerSettings) -> Iterable[Claim]:
+        """What belongs to this host alone, so that no other host may have it.
+
+        Three things each: where it is (a name for people), what it is, and which part of it is claimed, or None for all of it.
+        """
+        return ()
+
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+        """The C(load_balancer_result)."""
+        return {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
+
+    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
+        """Whether task files of the user must run in that direction."""
+        return False
+
+    def looks_at(self, settings: BalancerSettings) -> list[str]:
+        """The machines on which C(look_<provider>.yml) of the role drain_host must look."""
+        return []
+
+    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
+        """Sentences: which requests the balancer still has for the host, or that this is unknown."""
+        return []
+
+    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
+        """With which connections the balancer checks the host, or keeps them for later."""
+        return []
