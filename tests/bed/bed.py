@@ -185,12 +185,9 @@ class Bed:
             }
         }
         if self.azure:
-            inventory["all"]["children"]["web"]["vars"] = {
-                "load_balancer_azure_arm_url": self.azure["url"],
-                "load_balancer_azure_login_url": self.azure["url"],
-                "load_balancer_azure_ca_file": self.azure["ca_file"],
-                "load_balancer_azure_pool": front.POOL,
-            }
+            # Options of the duty.
+            options = {"pool": front.POOL, "arm_url": self.azure["url"], "login_url": self.azure["url"], "ca_file": self.azure["ca_file"]}
+            inventory["all"]["children"]["web"]["vars"] = {"bed_azure": options}
         # JSON is YAML.
         (self.folder / "inventory.yml").write_text(json.dumps(inventory, indent=2) + "\n")
 

@@ -28,11 +28,9 @@ PLAYBOOK = "/opt/graceful-azure/bin/ansible-playbook --inventory=/etc/graceful-a
 TOLD = "/var/lib/told/events.json"
 # What a user says of the hosts.
 SETTINGS = {
-    "load_balancer_provider": "haproxy",
-    "load_balancer_hosts": ["lb1"],
-    "drain_host_ports": [8080],
-    "drain_host_services": ["web.service"],
-    "restore_service_url": "http://127.0.0.1:8080/",
+    "graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}, "web.service"],
+    "graceful_azure_ports": [8080],
+    "graceful_azure_health_url": "http://127.0.0.1:8080/",
 }
 # The kind "file" tells, and something of the user's acts: here a unit of systemd.
 UNITS = {

@@ -39,7 +39,7 @@ def test_there_are_passes_for_more_than_a_day():
 
 
 def begin(names, check_mode=False, **args):
-    settings, mistakes = read_settings({name: {"load_balancer_provider": "none"} for name in names}, names)
+    settings, mistakes = read_settings({name: {"graceful_azure_duties": []} for name in names}, names)
     begun = begin_run(dict({"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}, **args), settings, mistakes, 5, check_mode)
     assert mistakes == []
     return begun

@@ -10,7 +10,12 @@ import pytest
 from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.graceful.azure.plugins.action.plan_by_hand import ActionModule
 
-BEHIND = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]}
+
+def behind(**options):
+    return {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"], **options}]}
+
+
+BEHIND = behind()
 LOOK = {"reached": True, "holds": []}
 
 
@@ -28,6 +33,10 @@ class Templar:
         return Templar(available_variables)
 
     def template(self, value):
+        if isinstance(value, list):
+            return list(map(self.template, value))
+        if isinstance(value, dict):
+            return {key: self.template(inner) for key, inner in value.items()}
         if not isinstance(value, str) or not value.startswith("{{"):
             return value
         if value.strip("{ }") not in self.variables:
@@ -71,7 +80,7 @@ class TestOptions:
 class TestPlaces:
     def test_each_machine_has_its_own_folder(self, action):
         hosts = {
-            "web1": {**BEHIND, "load_balancer_hosts": ["lb1", "lb2"], "graceful_azure_state_dir": "/web"},
+            "web1": {**behind(hosts=["lb1", "lb2"]), "graceful_azure_state_dir": "/web"},
             "lb1": {"graceful_azure_state_dir": "{{ own }}", "own": "/own"},
             "lb2": {},
         }
@@ -81,15 +90,15 @@ class TestPlaces:
         assert [(place["machine"], place["options"].get("state_dir")) for place in found["places"]] == [("lb1", "/own"), ("lb2", None)]
 
     def test_a_host_that_is_its_own_balancer(self, action):
-        found = action._places(task_vars({"web1": {**BEHIND, "load_balancer_hosts": ["web1"], "graceful_azure_state_dir": "/web"}}, ["web1"]))
+        found = action._places(task_vars({"web1": {**behind(hosts=["web1"]), "graceful_azure_state_dir": "/web"}}, ["web1"]))
         assert len(found["machines"]) == 1 and found["places"][0]["options"]["state_dir"] == "/web"
 
     @pytest.mark.parametrize(
         ("of_host", "of_balancer", "said"),
         [
-            ({"load_balancer_hosts": ["lb9"]}, {}, "web1: load_balancer_hosts: 'lb9' is not in the inventory"),
-            ({"load_balancer_hosts": "lb1"}, {}, "web1: load_balancer_hosts: 'lb1' is no list of names from the inventory"),
-            ({"load_balancer_hosts": "{{ x }}"}, {}, "web1: load_balancer_hosts: '{{ x }}' cannot be resolved: 'x' is undefined"),
+            (behind(hosts=["lb9"]), {}, "web1: graceful_azure_duties[0].hosts: 'lb9' is not in the inventory"),
+            (behind(hosts="lb1"), {}, "web1: graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"),
+            ({"graceful_azure_duties": "{{ x }}"}, {}, "web1: graceful_azure_duties: '{{ x }}' cannot be resolved: 'x' is undefined"),
             ({}, {"graceful_azure_state_dir": "{{ x }}"}, "lb1: graceful_azure_state_dir: '{{ x }}' cannot be resolved: 'x' is undefined"),
         ],
     )
@@ -118,10 +127,10 @@ class TestRelease:
         ("others", "strays"),
         [
             ({"web2": BEHIND}, []),
-            ({"app": {**BEHIND, "load_balancer_server": "{{ own }}", "own": "web2"}}, []),
-            ({"web2": {**BEHIND, "load_balancer_server": "another"}}, ["web2"]),
-            ({"web2": {**BEHIND, "load_balancer_hosts": ["lb2"]}}, ["web2"]),
-            ({"web2": {**BEHIND, "load_balancer_provider": "custom"}}, ["web2"]),
+            ({"app": {**behind(server="{{ own }}"), "own": "web2"}}, []),
+            ({"web2": behind(server="another")}, ["web2"]),
+            ({"web2": behind(hosts=["lb2"])}, ["web2"]),
+            ({"web2": {"graceful_azure_duties": [{"type": "tasks", "out": "x", "back": "y", "traffic": True}]}}, ["web2"]),
             ({}, ["web2"]),
         ],
     )
@@ -130,9 +139,9 @@ class TestRelease:
         assert [stray["held"] for stray in found["strays"]] == [f"haproxy_server www/{name}" for name in strays]
 
     def test_a_host_of_which_that_cannot_be_told_keeps_its_servers(self, action):
-        hosts = {"app": {**BEHIND, "load_balancer_server": "{{ own }}"}}
+        hosts = {"app": {"graceful_azure_duties": "{{ own }}"}}
         (said,) = self.release(action, hosts, servers=["web2"])["mistakes"]
-        why = "app: load_balancer_server: '{{ own }}' cannot be resolved: 'own' is undefined"
+        why = "app: graceful_azure_duties: '{{ own }}' cannot be resolved: 'own' is undefined"
         assert said == f"{why}. It may own what holds_servers names. Nothing is released."
         assert self.release(action, hosts)["mistakes"] == []
 

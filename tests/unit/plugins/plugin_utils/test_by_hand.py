@@ -115,35 +115,32 @@ class TestOptions:
         )
 
 
+def places_of(*duties):
+    return read_places("web1", {"graceful_azure_duties": list(duties)})
+
+
 class TestTarget:
     def test_behind_haproxy(self):
-        variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb 1", "lb2"], "load_balancer_server": "one"}
-        places, mistakes = read_places("web1", variables)
+        places, mistakes = places_of({"type": "haproxy", "hosts": ["lb 1", "lb2"], "server": "one"})
         assert mistakes == [] and places == [place_at(name, SOCKET, "one") for name in ("lb 1", "lb2")]
 
     def test_of_its_duties(self):
         edge = {"type": "haproxy", "hosts": ["edge"], "server": "shop", "socket": "/s"}
         duties = ["app", edge, {"type": "tasks", "out": "x"}, 7, {"type": "haproxy", "hosts": ["lb1"]}, {"type": ["haproxy"]}]
-        places, mistakes = read_places("web1", {"graceful_azure_duties": duties})
+        places, mistakes = places_of(*duties)
         found = [(place["machine"], place["server"], place["options"]["socket"]) for place in places]
         assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
-        assert read_places("web1", {"graceful_azure_duties": [dict(edge, hosts="lb1")]}) == (
-            [],
-            ["web1: graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"],
-        )
-        assert read_places("web1", {"graceful_azure_duties": []}) == ([], [])
+        assert places_of() == ([], [])
 
     def test_an_empty_text_is_not_set(self):
-        names = ("load_balancer_server", "load_balancer_haproxy_socket", "load_balancer_haproxy_absent")
-        places, mistakes = read_places("web1", dict(dict.fromkeys(names, ""), load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
+        places, mistakes = places_of({"type": "haproxy", "hosts": ["lb1"], "server": "", "socket": "", "absent": ""})
         assert mistakes == [] and places == [place_at("lb1", SOCKET)]
 
     def test_what_is_set(self):
-        variables = {"load_balancer_haproxy_socket": "/s", "load_balancer_haproxy_absent": "no_traffic", "load_balancer_server": 5}
-        places, _mistakes = read_places("web1", dict(variables, load_balancer_provider="haproxy", load_balancer_hosts=["lb1"]))
+        places, _mistakes = places_of({"type": "haproxy", "hosts": ["lb1"], "socket": "/s", "absent": "no_traffic", "server": 5})
         assert places == [place_at("lb1", "/s", "5", "no_traffic")]
 
-    def test_behind_several(self):
+    def test_by_the_former_variables(self):
         edge = {"provider": "haproxy", "hosts": ["edge"], "server": "shop", "haproxy_socket": "/s"}
         entries = [edge, {"provider": "custom"}, {"provider": "haproxy", "hosts": ["lb1"]}]
         places, mistakes = read_places("web1", {"load_balancer_list": entries})
@@ -151,29 +148,24 @@ class TestTarget:
         assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
 
     @pytest.mark.parametrize(
-        ("entries", "said"),
+        ("duties", "said"),
         [
-            ("lb1", "load_balancer_list: 'lb1' is no list of"),
-            ([{"provider": "haproxy", "hosts": "lb1"}], "load_balancer_list[0].hosts: 'lb1' is no list of"),
+            ("lb1", "graceful_azure_duties: 'lb1' is not a list"),
+            ([{"type": "haproxy", "hosts": "lb1"}], "graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"),
         ],
     )
-    def test_what_is_no_list_of_balancers(self, entries, said):
-        places, (mistake,) = read_places("web1", {"load_balancer_list": entries})
+    def test_what_is_no_list(self, duties, said):
+        places, (mistake,) = read_places("web1", {"graceful_azure_duties": duties})
         assert places == [] and mistake.startswith(f"web1: {said}")
 
-    @pytest.mark.parametrize("provider", ["custom", "none", "f5", "", None, ["haproxy"], {}])
-    def test_behind_anything_else(self, provider):
-        places, mistakes = read_places("web1", {"load_balancer_provider": provider, "load_balancer_hosts": "lb1"})
-        assert (places, mistakes) == ([], [])
+    @pytest.mark.parametrize("kind", ["tasks", "service", "f5", "", None, ["haproxy"], {}])
+    def test_behind_anything_else(self, kind):
+        assert places_of({"type": kind, "hosts": "lb1"}) == ([], [])
 
     @pytest.mark.parametrize("absent", ["no_traffic", "no-traffic"])
     def test_a_word_that_the_module_refuses_reaches_it(self, absent):
-        places, _mistakes = read_places("web1", {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_haproxy_absent": absent})
+        places, _mistakes = places_of({"type": "haproxy", "hosts": ["lb1"], "absent": absent})
         assert [place["options"]["absent"] for place in places] == [absent]
-
-    def test_a_text_is_no_list(self):
-        places, mistakes = read_places("web1", {"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"})
-        assert places == [] and mistakes == ["web1: load_balancer_hosts: 'lb1' is no list of names from the inventory"]
 
 
 class TestShown:
@@ -345,7 +337,7 @@ class TestRelease:
 
     def test_nobody_knows_whose_server_it_is(self):
         site = self.site()
-        site.doubts = ["web9: load_balancer_server: '{{ x }}' cannot be resolved: 'x' is undefined"]
+        site.doubts = ["web9: graceful_azure_duties: '{{ x }}' cannot be resolved: 'x' is undefined"]
         assert site.decide(release=True)["mistakes"] == []
         outcome = site.decide(release=True, servers=["web4"])
         assert outcome["mistakes"] == [f"{site.doubts[0]}. It may own what holds_servers names. Nothing is released."]

@@ -75,15 +75,18 @@ class TestTheList:
     @pytest.mark.parametrize(
         ("entry", "said"),
         [
-            ({**HA, "node": "a b"}, "drain_host_steps[0].node: 'a b' is no name of a node"),
-            ({**HA, "cluster": " "}, "drain_host_steps[0].cluster: ' ' is no name; give all hosts of one cluster the same name"),
-            ({**HA, "cluster": ["prod"]}, "drain_host_steps[0].cluster: ['prod'] cannot be read as a text"),
-            ({**HA, "nodes": "n1"}, "drain_host_steps[0]: there is no option nodes; did you mean node?; for the type pacemaker there are type, name, cluster"),
-            ({**HA, "type": "pacemeker"}, "drain_host_steps[0].type: 'pacemeker' is no type of duty; did you mean pacemaker?"),
+            ({**HA, "node": "a b"}, "graceful_azure_duties[0].node: 'a b' is no name of a node"),
+            ({**HA, "cluster": " "}, "graceful_azure_duties[0].cluster: ' ' is no name; give all hosts of one cluster the same name"),
+            ({**HA, "cluster": ["prod"]}, "graceful_azure_duties[0].cluster: ['prod'] cannot be read as a text"),
+            (
+                {**HA, "nodes": "n1"},
+                "graceful_azure_duties[0]: there is no option nodes; did you mean node?; for the type pacemaker there are type, name, cluster",
+            ),
+            ({**HA, "type": "pacemeker"}, "graceful_azure_duties[0].type: 'pacemeker' is no type of duty; did you mean pacemaker?"),
         ],
     )
     def test_mistakes(self, entry, said):
-        (mistake,) = read_settings({"web1": {"load_balancer_provider": "none", "drain_host_steps": [entry]}}, {"web1"})[1]
+        (mistake,) = read_settings({"web1": {"graceful_azure_duties": [entry]}}, {"web1"})[1]
         assert mistake.startswith(f"web1: {said}")
 
     def test_every_type_is_a_type_of_step(self):

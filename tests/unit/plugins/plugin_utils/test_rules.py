@@ -132,8 +132,8 @@ class TestPresets:
 
     def test_the_plan_gets_the_list_and_a_wrong_name_is_told_with_its_host(self):
         hosts = {
-            "web1": {"load_balancer_provider": "none", "graceful_azure_rules": "azure_sample"},
-            "web2": {"load_balancer_provider": "none", "graceful_azure_rules": "sample"},
+            "web1": {"graceful_azure_duties": [], "graceful_azure_rules": "azure_sample"},
+            "web2": {"graceful_azure_duties": [], "graceful_azure_rules": "sample"},
         }
         settings, mistakes = read_settings(hosts, {"web1", "web2"})
         assert settings["web1"]["rules"] == PRESETS["azure_sample"]

@@ -26,7 +26,7 @@ GROUPS = {
 }
 VARIABLES = {
     **{name: {} for name in GROUPS["all"]},
-    "web1": {"graceful_azure_resource_name": "vmss-1.x", "load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]},
+    "web1": {"graceful_azure_resource_name": "vmss-1.x", "graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]},
     "web2": {"graceful_azure_resource_name": "same"},
     "web3": {"graceful_azure_resource_name": "Same"},
     "db1": {"graceful_azure_resource_name": "vm,1"},
