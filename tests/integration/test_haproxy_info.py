@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, hap
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.ports import free_port, listener
 
 # Some of it runs as another user.
 OPEN_TO_ALL = True
@@ -162,9 +162,10 @@ def balancer(tmp_path, web):
 
 class TestWhatItSees:
     def test_all_servers_of_the_backends_that_have_those_named(self, tmp_path):
+        answers = listener()
         haproxy = Haproxy(
             tmp_path,
-            "backend www\n  server web1 127.0.0.1:1\n  server web2 127.0.0.2:2 backup weight 7\n"
+            f"backend www\n  server web1 127.0.0.1:{answers.getsockname()[1]}\n  server web2 127.0.0.2:2 backup weight 7\n"
             "backend other\n  server db 127.0.0.1:3\n"
             "backend sticky\n  cookie S insert\n  server web1 127.0.0.1:4 cookie a\n",
         )
@@ -175,6 +176,7 @@ class TestWhatItSees:
             as_user = haproxy_info.run(dict(params, socket=haproxy.user_socket))
         finally:
             haproxy.stop()
+            answers.close()
         assert seen["backends"] == [{"backend": "www", "sticky": False}, {"backend": "sticky", "sticky": True}]
         assert [(s["backend"], s["server"]) for s in seen["servers"]] == [("www", "web1"), ("www", "web2"), ("sticky", "web1")]
         assert seen["missing"] == ["web9"] and not seen["idle"] and seen["holds"] == [] and seen["state_dir_problem"] is None
