@@ -11,12 +11,12 @@ the controller. All else is left out, with a word.
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import AZURE_PROBE
@@ -67,10 +67,10 @@ class DutyAction(ActionBase):
         result: Json = super().run(tmp, task_vars)
         variables = task_vars or {}
         args = dict(self._task.args)
-        duties = args.get("duties")
-        if isinstance(duties, str):
-            duties = _from_json(duties)
-        if not isinstance(duties, (list, tuple)):
+        try:
+            # As the module would take it.
+            duties = check_type_list(args.get("duties"))
+        except TypeError:
             # The module says what is wrong.
             return {**result, **run_module(self, self.module, args, variables)}
         try:
@@ -221,13 +221,6 @@ def _on_controller(module: str, args: Options, check_mode: bool) -> Json:
     except (HoldError, ValueError) as error:
         return {"failed": True, "changed": False, "msg": str(error)}
     return result
-
-
-def _from_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _seconds(value: Any) -> float:

@@ -29,7 +29,8 @@ def make_run(monkeypatch):
         differences = dict(results)
 
         def answer(place, module, given):
-            names = [entry if isinstance(entry, str) else entry["type"] for entry in given.get("duties", ())]
+            entries = given.get("duties")
+            names = [entry if isinstance(entry, str) else entry["type"] for entry in entries] if isinstance(entries, list) else []
             asked.append((place, module, names, given))
             looks = [{"name": name, "state": "out"} for name in names]
             told = {"changed": module == "duty", "duties": looks, "left_out": []}
@@ -121,13 +122,15 @@ def test_what_runs_on_the_host_goes_on_as_long_as_somebody_is_connected(run):
 def test_a_mistake_anywhere_touches_nothing(run):
     result = run(duty, [AZURE, {"type": "haproxy"}], ports=[80])
     assert result["failed"] and result["msg"] == "duties[1]: missing required arguments: hosts." and not run.asked
-    run(duty, "not a list")
-    assert run.asked[0][3]["duties"] == "not a list"
+    for wrong in (None, {"type": "service"}):
+        run(duty, wrong)
+        assert run.asked[0][3]["duties"] == wrong
 
 
-def test_a_list_in_json_and_one_without_anything_for_this_machine(run):
-    run(duty_info, '["app"]')
+def test_a_text_is_one_entry_and_a_list_may_have_nothing_for_this_machine(run):
+    run(duty_info, "app")
     assert where(run) == [("machine", "duty_info", ["app"])]
+    assert run(duty_info, "app", "lb1")["left_out"] and not run.asked
     result = run(duty, [HAPROXY])
     assert not run.asked and result["done"] and not result["changed"] and result["duties"] == [] and len(result["left_out"]) == 1
 
