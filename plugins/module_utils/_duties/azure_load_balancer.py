@@ -118,4 +118,4 @@ class AzureLoadBalancerDuty(Duty):
 
     @property
     def _short(self) -> str:
-        return str(self.given["pool"]).split("/")[-1]
+        return str(self.given["pool"]).rsplit("/", maxsplit=1)[-1]
