@@ -218,7 +218,7 @@ def test_nginx(tmp_path, bed):
         (tmp_path / "nginx").mkdir()
         nginx = Nginx(tmp_path / "nginx", http=(servers + door) % ports)
         try:
-            duties = [{"type": "nginx", "hosts": ["lb1"], "server": "127.0.0.1:%d" % one.port, "configuration": str(nginx.configuration)}, "app"]
+            duties = [{"type": "nginx", "hosts": ["lb1"], "server": "127.0.0.1:%d" % one.port, "configuration": str(nginx.configuration), "quiet": 0}, "app"]
             before = bed.look(duties)["nginx"]
             place = "127.0.0.1:%d in upstream shop" % one.port
             assert before["state"] == "in" and before["serves"] and before["busy"] == [place + " is in rotation"] and before["problem"] is None
@@ -235,7 +235,7 @@ def test_nginx(tmp_path, bed):
 
 def test_a_health_answer_that_a_balancer_asks_for(tmp_path, bed):
     mark = tmp_path / "out"
-    duties = [{"type": "health_probe", "action": "file", "file": str(mark), "interval": 2, "threshold": 1, "margin": 1}, "app"]
+    duties = [{"type": "health_probe", "action": "file", "file": str(mark), "interval": 2, "threshold": 1, "margin": 1, "quiet": 0}, "app"]
     assert bed.look(duties)["health_probe"]["busy"] == ["the health answer (%s) passes" % mark]
     assert bed.out(duties, check=True)["changed"] and not mark.exists()
     early = bed.out(duties, timeout=0, ports=[free_port()])

@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     TagStore,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, Request, holders
@@ -51,6 +51,7 @@ class AzureLoadBalancerDuty(Duty):
         pool={"type": "str", "required": True},
         address={"type": "str"},
         ip_address={"type": "str"},
+        quiet=QUIET,
     )
 
     @classmethod
@@ -59,6 +60,7 @@ class AzureLoadBalancerDuty(Duty):
             yield "pool", "%r is not a resource id such as %s" % (options["pool"], POOL_EXAMPLE)
         if bool(options.get("address")) == bool(options.get("ip_address")):
             yield "address", "give either this or ip_address: the name or the IP address that the host has in the pool"
+        yield from no_seconds("quiet", options["quiet"])
         for option in ("arm_url", "login_url"):
             url = options.get(option)
             if url and not url.startswith("https://"):

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 # The states of a duty. On its way, or in a part of its places: changing. Not seen: unknown.
 IN, OUT, CHANGING, UNKNOWN = "in", "out", "changing", "unknown"
 BACK = "back"
+# An option of all that bring traffic.
+QUIET = {"type": "float", "default": 3}
 
 
 class Act(NamedTuple):
@@ -142,7 +144,7 @@ class Duty:
     @property
     def quiet(self) -> float:
         """For how many seconds nothing may have come before it counts as idle."""
-        return 0.0
+        return float(self.given.get("quiet", 0))
 
     def look(self) -> dict[str, Any]:
         """What is there now, in the shape of C(seen)."""

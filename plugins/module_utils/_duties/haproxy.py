@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, no_seconds, of_balancer, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, of_balancer, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -52,7 +52,7 @@ class HaproxyDuty(Duty):
         "socket": {"type": "path", "default": DEFAULT_SOCKET},
         "backends": {"type": "list", "elements": "str", "default": []},
         "state": {"type": "str", "choices": [DRAIN, MAINT]},
-        "quiet": {"type": "float", "default": 3},
+        "quiet": QUIET,
         "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
         "hard_stop_after": {"type": "float"},
     }
@@ -69,10 +69,6 @@ class HaproxyDuty(Duty):
         yield from of_balancer(options)
         for option in ("quiet", "hard_stop_after"):
             yield from no_seconds(option, options.get(option))
-
-    @property
-    def quiet(self) -> float:
-        return float(self.given["quiet"])
 
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()

@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN as IN_MEANING
@@ -74,12 +74,13 @@ class HealthProbeDuty(Duty):
         "responder_url": {"type": "str"},
         "responder_untouched_port": {"type": "int"},
         "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "responder_python": {"type": "str"},
+        "responder_python": {"type": "path", "default": "/usr/bin/python3"},
         "iis_site": {"type": "str"},
         "interval": {"type": "float", "default": 5},
         "threshold": {"type": "int", "default": 2},
         "margin": {"type": "float", "default": 2},
         "url": {"type": "str"},
+        "quiet": QUIET,
         "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE]},
     }
 
@@ -96,7 +97,7 @@ class HealthProbeDuty(Duty):
         for option in NEEDS[action]:
             if not options.get(option):
                 yield option, "not set; action: %s needs it" % action
-        for option in ("interval", "margin"):
+        for option in ("interval", "margin", "quiet"):
             yield from no_seconds(option, options[option])
         if options["interval"] == 0:
             yield "interval", "it is 0; give the seconds between two probes of the balancer"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, of_balancer, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, of_balancer, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
@@ -46,6 +46,7 @@ class NginxDuty(Duty):
         "server": {"type": "str"},
         "files": {"type": "list", "elements": "path", "default": []},
         "configuration": {"type": "path"},
+        "quiet": QUIET,
     }
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
@@ -56,6 +57,7 @@ class NginxDuty(Duty):
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield from of_balancer(options)
+        yield from no_seconds("quiet", options["quiet"])
         for path in options["files"]:
             if not os.path.isabs(path):
                 yield "files", "%r is not an absolute path; write one that begins with /" % path

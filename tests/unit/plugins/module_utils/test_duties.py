@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
 
 from tests.support.azure import POOL
 from tests.support.azure_here import Here
@@ -42,6 +43,21 @@ class TestEntries:
             assert registry.class_of(kind).type == kind
         traffic = {kind for kind in registry.TYPES if registry.class_of(kind).traffic}
         assert traffic == {"haproxy", "nginx", "health_probe", "azure_load_balancer"}
+
+    @pytest.mark.parametrize("kind", registry.TYPES)
+    def test_their_options_are_those_of_the_settings(self, kind):
+        """What the settings accept, the machine takes, in the same types."""
+        there, here = types()[kind], registry.class_of(kind)
+        assert set(types()) == set(registry.TYPES) and here.names.pattern == there.names.pattern + "\\Z" and here.once == bool(there.once)
+
+        def plain(specs):
+            # A task file is on the controller. On the machine its path is a word.
+            told = {name: {key: spec[key] for key in ("type", "elements", "choices") if key in spec} for name, spec in specs.items()}
+            return {name: {"type": "str"} if kind == "tasks" and spec["type"] == "path" else spec for name, spec in told.items()}
+
+        assert plain(there.options) == plain(here.options)
+        given = {name: spec["default"] for name, spec in there.options.items() if "default" in spec}
+        assert given == {name: here.options[name].get("default") for name in given}
 
     @pytest.mark.parametrize(
         ("entry", "said"),
