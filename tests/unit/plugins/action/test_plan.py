@@ -14,9 +14,17 @@ from ansible_collections.graceful.azure.plugins.action import plan
 from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import add_restored, observations, older_than_acts
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 TASKS = Path(__file__).resolve().parents[4] / "playbooks" / "tasks"
+
+
+def passed(options, known, last):
+    """One pass, by a clock that stands still."""
+    return one_pass(known, last, sinks_of(options, last["run"].get("check"), lambda line, color: None), 1000.0, "/nowhere")
 
 
 def looked(seen):
@@ -50,52 +58,50 @@ def test_check_mode_writes_no_journal(tmp_path):
     host = {"reached": True, "events": [], "resource_name": "vm"}
     known = {"web0": looked(host)}
     begun = begin({"web0"}, check_mode=True, journal=str(journal))
-    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, begun)
+    passed({"journal": str(journal)}, known, begun)
     assert not journal.exists()
     # A pass in earnest writes it.
-    ActionModule.__new__(ActionModule)._pass({"journal": str(journal)}, known, dict(begun, run=dict(begun["run"], check=False)))
+    passed({"journal": str(journal)}, known, dict(begun, run=dict(begun["run"], check=False)))
     assert journal.exists()
 
 
 def test_a_journal_that_fills_the_disk_does_not_end_the_run():
     hosts = {"web0": looked({"reached": True, "events": [], "resource_name": "vm"})}
-    action = ActionModule.__new__(ActionModule)
-    result = action._pass({"journal": "/dev/full"}, hosts, begin(hosts))
+    result = passed({"journal": "/dev/full"}, hosts, begin(hosts))
     assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
 
 
-def shown(monkeypatch, seconds, state="waiting"):
+def shown(seconds, state="waiting"):
     """When a host's line is shown while it waits for so long without a change, a pass each second."""
     moments = []
     memory = {}
-    monkeypatch.setattr(plan.display, "display", lambda line, color=None: moments.append(now))
+    lines = Lines(lambda line, color: moments.append(now))
     for now in range(seconds):
         decision = {"state": state, "reason": "rule begins later", "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": None}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
-        ActionModule._tell(outcome, {"memory": memory}, {"now": float(now)})
+        lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
     return moments
 
 
-def test_who_waits_is_told_again_and_again_but_ever_more_seldom(monkeypatch):
-    moments = shown(monkeypatch, 7200)
+def test_who_waits_is_told_again_and_again_but_ever_more_seldom():
+    moments = shown(7200)
     gaps = [later - earlier for earlier, later in zip(moments, moments[1:])]
     assert gaps[0] == 5 and gaps == sorted(gaps) and gaps[-1] == 300
     assert len(moments) < 70
 
 
-def test_who_is_back_is_told_once(monkeypatch):
-    assert shown(monkeypatch, 100, state="restored") == [0]
+def test_who_is_back_is_told_once():
+    assert shown(100, state="restored") == [0]
 
 
 @pytest.mark.parametrize(("step", "told"), [(None, 1), ({"role": "approve_event"}, 2)])
-def test_another_reason_within_a_second_is_told_only_where_something_is_done_for_it(monkeypatch, step, told):
+def test_another_reason_within_a_second_is_told_only_where_something_is_done_for_it(step, told):
     lines, memory = [], {}
-    monkeypatch.setattr(plan.display, "display", lambda line, color=None: lines.append(line))
     for now, reason in ((10.0, "waits for its metadata service"), (10.7, "is being approved")):
         decision = {"state": "ready", "reason": reason, "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": step}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
-        ActionModule._tell(outcome, {"memory": memory}, {"now": now})
+        Lines(lambda line, color: lines.append(line)).tell(Pass({}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]
     assert len(lines) == told
 
@@ -127,7 +133,7 @@ class TestLooksThatAreOlderThanActs:
         options = {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}
         turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": options}
         last = {"turns": {"web0": [], "web1": [turn]}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in known}}
-        return ActionModule._older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
+        return older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
 
     @pytest.mark.parametrize(
         "look",
@@ -166,7 +172,7 @@ class TestLooksThatAreOlderThanActs:
         step = {"role": "load_balancer", "state": "out", "event_ids": ["E1"]}
         last = dict(begun, turns={"web0": [], "web1": [turn]}, hosts={"web0": {"step": step}}, number=4, memory={"first_found": 1.0})
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "acts": []}, "acts": [act]}]}}, "web1": {}}
-        result = ActionModule.__new__(ActionModule)._pass({}, known, last)
+        result = passed({}, known, last)
         assert result["number"] == 4 and result["memory"] == last["memory"] and [turn["key"] for turn in result["turns"]["web0"]] == [self.KEY]
         # What was done is not forgotten meanwhile.
         assert result["acted"]["web0"]["failure"] == {"pass": 4, "message": "lb1: no socket"}
@@ -179,7 +185,7 @@ class TestEndedByNews:
     def seen(former, **ended):
         item = {"turn": {"name": "web1", "options": {}}, "ended": True, **ended}
         known = {"web1": {"graceful_azure_turns": {"results": [item]}}}
-        return ActionModule._seen(known, {"hosts": {"web1": former}, "balancers": {}})["hosts"]["web1"]
+        return observations(known, {"hosts": {"web1": former}, "balancers": {}})["hosts"]["web1"]
 
     def test_the_observation_before_it_stays(self):
         former = {"reached": True, "at": 100.0, "events": []}
@@ -209,7 +215,7 @@ class TestBroughtBack:
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": machine}, "acts": [act]}]}}}
         step = {"role": "restore_service", "event_ids": ["E1"], "records": records}
         last = {"hosts": {"web0": {"step": step}}, "settings": {"web0": {"load_balancers": [{"provider": "haproxy"}]}}}
-        ActionModule._add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
+        add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
         return seen["hosts"]["web0"], seen["balancers"][machine + " /s"]
 
     def test_two_at_the_same_balancer(self):
@@ -226,7 +232,7 @@ class TestBroughtBack:
         known = {name: {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1"}, "acts": [acts[name]]}]}} for name in names}
         step = {"role": "restore_service", "event_ids": ["E1"], "records": []}
         last = {"hosts": {name: {"step": step} for name in names}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in names}}
-        ActionModule._add_restored(known, last, seen, {name: {"restore_service": {"done": True}} for name in names})
+        add_restored(known, last, seen, {name: {"restore_service": {"done": True}} for name in names})
         balancer = seen["balancers"]["lb1 /s"]
         assert balancer["holds"] == [] and [server["admin_state"] for server in balancer["servers"]] == ["ready", "ready"]
 
@@ -256,11 +262,11 @@ class TestTheLastActs:
         turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "options": {"wait": 0.0}, "read_at": None}
         step = {"role": "approve_event", "state": "approved", "event_ids": ["E1"]}
         last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **more)
-        return dict(last, **ActionModule._last_turns({"web0": [turn]}, []))
+        return dict(last, **_last_turns({"web0": [turn]}, []))
 
     def close(self, act, **more):
         known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"name": "web0", "acts": []}, "acts": [dict(act, part="sent")]}]}}}
-        return ActionModule.__new__(ActionModule)._pass({}, known, self.last(**more))
+        return passed({}, known, self.last(**more))
 
     def test_they_are_done_without_a_look(self):
         assert [sorted(turn) for turn in self.last()["turns"]["web0"]] == [["acts", "name", "read_at", "settings"]]
@@ -269,7 +275,7 @@ class TestTheLastActs:
         look = {"name": "web1", "options": {"wait": 60.0, "journal": {"STATE": "restored"}}}
         machine = {"name": "lb1", "machine": "lb1", "options": {}}
         turns = {"web0": [{"name": "web0", "acts": [{"part": "sent"}], "options": {}}], "web1": [look, machine], "web2": [dict(look, name="web2")]}
-        last = ActionModule._last_turns(turns, ["web0", "web1"])["turns"]
+        last = _last_turns(turns, ["web0", "web1"])["turns"]
         assert last == {"web0": [{"name": "web0", "acts": [{"part": "sent"}]}], "web1": [dict(look, options=dict(look["options"], wait=0.0))], "web2": []}
 
     def test_that_ends_it(self):

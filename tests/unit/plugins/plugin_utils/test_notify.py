@@ -15,11 +15,11 @@ import time
 
 import pytest
 from ansible.errors import AnsibleError
-from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices, send
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import DAY, MOST_CHARACTERS, changes, message, names, still
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import OLD_FORMS, lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
 from tests.support.model import Model
@@ -42,7 +42,7 @@ class Told(Model):
         world = json.loads(json.dumps(self.world()))
         self.outcome = plan(json.loads(json.dumps(world)))
         self.memory = self.outcome["memory"]
-        passed = ActionModule._line(world, self.outcome)
+        passed = line_of(world, self.outcome)
         story.add(self.story, passed, self.memory)
         story.end(self.story, self.outcome["finished"], self.outcome["failed_run"], self.outcome["messages"])
         for key, change in changes(self.story, passed, self.memory, self.told):

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
@@ -41,7 +41,7 @@ class Told(Model):
         world = copy.deepcopy(self.world())
         self.outcome = plan(copy.deepcopy(world))
         self.memory = self.outcome["memory"]
-        line = ActionModule._line(world, self.outcome)
+        line = line_of(world, self.outcome)
         self.journal.append(json.dumps(line))
         story.add(self.story, line, self.memory)
         story.end(self.story, self.outcome["finished"], self.outcome["failed_run"], self.outcome["messages"])

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the hosts have registered in a pass: what was observed, and what their steps came to. Private to the collection; pure.
+
+C(known) is always, per host, its variables; None if it has left the play. C(last) is what the former pass returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, Turn
+
+Known = Mapping[str, Any]
+LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
+GONE: Json = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
+"""The observation of a host that has left the play."""
+OF_ANSIBLE = ("turn", "acts", "ansible_loop_var", "invocation", "failed", "_ansible_no_log", "_ansible_item_label", "_ansible_delegated_vars")
+"""The keys of the result of a turn that do not belong to the observation."""
+
+
+def turns_of(facts: Any) -> Sequence[Json]:
+    """The results of the turns of a host. C(facts): its variables."""
+    found: Sequence[Json] = ((facts or {}).get("graceful_azure_turns") or {}).get("results") or ()
+    return found
+
+
+def acts_of(facts: Any) -> list[Result]:
+    """The results of the acts of a host, on itself and on its balancers."""
+    return [act for item in turns_of(facts) for act in item.get("acts") or ()]
+
+
+def observations(known: Known, before: Json) -> Json:
+    """The last observation of each host and of each balancer, by its key. An observation from before this pass has C(rested) or C(ended)."""
+    hosts = {name: dict(before["hosts"].get(name) or {}, rested=True) if facts is not None else GONE for name, facts in known.items()}
+    balancers = {key: dict(look, rested=True) for key, look in before["balancers"].items()}
+    for name, facts in known.items():
+        for item in turns_of(facts):
+            turn = item.get("turn") or {}
+            if "options" not in turn or not ("reached" in item or item.get("ended")):
+                continue
+            group, key = (balancers, turn["key"]) if "machine" in turn else (hosts, name)
+            look = {field: value for field, value in item.items() if field not in OF_ANSIBLE}
+            if "machine" in turn:
+                # With the options of the look, because a look that waited for a server counts twice.
+                look.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
+            former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
+            group[key] = _still(former, look) if look.get("ended") else dict(look, rested=False)
+    return {"hosts": hosts, "balancers": balancers}
+
+
+def _still(former: Json, ended: Json) -> Json:
+    """The observation before a look that news have ended, since that look returned nothing."""
+    since = former.get("watched") or former.get("at") or ended["began"]
+    return dict(former, ended=True, watched=ended.get("watched"), unwatched=former.get("unwatched", 0.0) + max(0.0, ended["began"] - since))
+
+
+def results(known: Known, last: Json) -> Json:
+    """For each host that took a step: its result, and the failure, if there was one."""
+    acted = dict(last.get("acted") or {})
+    for name, facts in known.items():
+        done, step = acts_of(facts), _step(last, name)
+        if not done or not step:
+            continue
+        settings = last["settings"][name]
+        recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
+        lost = lost_steps(step.get("records") or (), recorded)
+        result, failure = judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
+        acted[name] = {step["role"]: result}
+        if failure is not None:
+            acted[name]["failure"] = {"pass": last["number"], "message": failure}
+    return acted
+
+
+def _step(last: Json, name: str) -> Json | None:
+    step: Json | None = (last.get("hosts") or {}).get(name, {}).get("step")
+    return step
+
+
+def add_restored(known: Known, last: Json, observed: Json, acted: Json) -> None:
+    """Add observations of the hosts that were brought back. They were not looked at after that, but their acts returned the same.
+
+    C(observed): what C(observations) returned. C(acted): what C(results) returned.
+    """
+    # Several hosts may have come back at the same balancer.
+    not_looked_at = {key for key, look in observed["balancers"].items() if look.get("rested") and look.get("holds") is not None}
+    for name, facts in known.items():
+        step, look = _step(last, name), observed["hosts"][name]
+        if not step or not look.get("rested") or not acted.get(name, {}).get("restore_service", {}).get("done"):
+            continue
+        observed["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False, by_acts=True)
+        balancers = last["settings"][name]["load_balancers"]
+        for act in (act for act in acts_of(facts) if act["part"] == "balancer" and "item" in act):
+            duty = TRAFFIC[balancers[act["balancer"]]["provider"]]
+            for key, former in observed["balancers"].items():
+                is_there = former.get("machine") == act["item"] and key in not_looked_at
+                now = duty.after_release(former, dict(act), step["event_ids"]) if is_there else None
+                if now:
+                    observed["balancers"][key] = dict(now, rested=False, by_acts=True)
+
+
+def older_than_acts(known: Known, last: Json, observed: Json) -> list[Turn]:
+    """The turns for a second look at each machine on which an act was done after or during the look at it."""
+    older: dict[str, Turn] = {}
+    looks = {turn["key"]: turn for mine in last["turns"].values() for turn in mine if "key" in turn}
+    for name, facts in known.items():
+        balancers = last["settings"][name]["load_balancers"]
+        for act in (act for act in acts_of(facts) if "item" in act):
+            duty = TRAFFIC[balancers[act["balancer"]]["provider"]]
+            for key, turn in looks.items():
+                look = observed["balancers"].get(key) or {}
+                is_new = bool(look) and MachineObservation(key, look, None).is_new
+                if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or duty.shows(look, dict(act)))):
+                    older[key] = quick_look(turn)
+    return list(older.values())
+
+
+def failed_files(known: Known, number: int) -> bool:
+    """Whether a task file of the user's own failed in this pass."""
+    return any((facts or {}).get("graceful_azure_failure", {}).get("pass") == number for facts in known.values())
+
+
+def files_due(known: Known, acted: Json, ran: Mapping[str, Iterable[str]]) -> dict[str, Json]:
+    """Per host the task file for which its acts of this pass wait. C(ran): per host the records of those that ran already."""
+    wanted = {name: _file(acted[name]) for name, facts in known.items() if acts_of(facts)}
+    return {name: file for name, file in wanted.items() if file and file["record"] not in ran.get(name, ())}
+
+
+def _file(acted: Json) -> Json | None:
+    return next((result["file"] for result in acted.values() if result.get("file")), None)

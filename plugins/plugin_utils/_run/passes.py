@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One pass of a run, from what the hosts have registered to what they do next. Private to the collection.
+
+A pass works on plain data: what it returns is what the next one gets as C(last).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Pass, Sink
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+
+def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder: str) -> Json:
+    """One pass. C(known), C(last): see C(gather.py). C(now): the controller's clock. C(folder): a folder of this run, where looks tell each other news."""
+    observed, acted = gather.observations(known, last["seen"]), gather.results(known, last)
+    written = now_written({name: gather.turns_of(facts) for name, facts in known.items()}, last.get("written") or {})
+    if last.get("to_do"):
+        return _close(known, acted, dict(last, written=written))
+    gather.add_restored(known, last, observed, acted)
+    older = gather.older_than_acts(known, last, observed)
+    if older:
+        # These observations do not show what was just done, so no plan is made from them.
+        looker = next(name for name, facts in known.items() if facts is not None)
+        return dict(last, seen=observed, acted=acted, written=written, files={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
+    world = {
+        "now": now,
+        "pass": last["number"] + 1,
+        "run": last["run"],
+        "settings": last["settings"],
+        **observed,
+        "results": {name: {"failure": (facts or {}).get("graceful_azure_failure"), **acted.get(name, {})} for name, facts in known.items()},
+        "memory": last["memory"],
+    }
+    # The plan works on plain data, as it would on a pass read from a file.
+    outcome = plan(json.loads(json.dumps(world, default=str)))
+    told = Pass(last["run"], outcome, line_of(world, outcome), last, {})
+    warnings = list(outcome.pop("warnings"))
+    for sink in sinks:
+        warnings.extend(sink.tell(told))
+    told.kept.pop("is_news", None)
+    if not last["run"].get("check"):
+        outcome["turns"] = with_entries(outcome, written)
+    carried = {key: last[key] for key in ("settings", "run", "with_files")}
+    news = os.path.join(folder, f"graceful-azure-news-{world['run']['started']}-{world['pass']}")
+    result = dict(carried, number=world["pass"], seen=observed, written=written, news=news, table=_table(outcome), **outcome, **told.kept)
+    if outcome["finished"]:
+        last_turns = _last_turns(outcome["turns"], behind(outcome, written))
+        if any(last_turns["turns"].values()):
+            result.update(last_turns, finished=False)
+    if warnings:
+        result["warnings"] = warnings
+    return result
+
+
+def line_of(world: Json, outcome: Json) -> Json:
+    """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
+    hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
+    return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "of_run": outcome["of_run"], "world": world}
+
+
+def _table(planned: Json) -> list[str]:
+    """The closing table: what became of the events, or what would be done in check mode, and a line for each host that could not be read."""
+    return [*(planned["preview"] or _outcomes(planned["events"], planned["unread"])), *not_looked_at(planned["unread"], planned["told"])]
+
+
+def _outcomes(events: Sequence[Json], unread: Json) -> Iterator[str]:
+    """A line for each event and each of its hosts."""
+    if not events:
+        yield no_event("No event names any of the targets", unread)
+    for event in events:
+        yield f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}"
+        yield from (f"    {name}: {status['state']}, {status['reason']}" for name, status in event["hosts"].items())
+
+
+def _last_turns(turns: Json, unwritten: Iterable[str]) -> Json:
+    """The last turns of a run: acts, and a look at each host of C(unwritten), which carries its entry. C(to_do): the turns of one more pass, if an act
+    fails."""
+    acts = {name: [{field: value for field, value in turn.items() if field != "options"} for turn in mine if "acts" in turn] for name, mine in turns.items()}
+    for name in unwritten:
+        acts[name] = acts[name] or [dict(turn, options=dict(turn["options"], wait=0.0)) for turn in turns[name] if "machine" not in turn]
+    looks = {name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "options" in turn] for name, mine in turns.items()}
+    return {"turns": acts, "to_do": looks}
+
+
+def _close(known: Known, acted: Json, last: Json) -> Json:
+    """The end of a run after its last acts. A run of one step tries a failed step again.
+
+    It runs each task file of the user's own once, after the acts that wait for it, and then does these again.
+    """
+    ran = last.get("ran") or {name: [file["record"]] for name, file in (last.get("files") or {}).items()}
+    files = gather.files_due(known, acted, ran)
+    if files:
+        ran = {**ran, **{name: [*ran.get(name, ()), file["record"]] for name, file in files.items()}}
+        turns = {name: last["turns"][name] if name in files else [] for name in known}
+        return dict(last, acted=acted, files=files, ran=ran, turns=turns, warnings=[])
+    failed = any("failure" in results for results in acted.values()) or gather.failed_files(known, last["number"])
+    return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, finished=not (failed and last["once_more"]), warnings=[])

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is told of a pass: lines, journal, report, metrics, notices. Private to the collection.
+
+Each sink is told of every pass, and returns what went wrong, as sentences. A run goes on without it, because the hosts matter more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+REMINDER = 5.0
+"""Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
+LONGEST_REMINDER = 300.0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass came to."""
+
+    run: Json  # as in the document
+    outcome: Json  # what the plan returned
+    line: Json  # the pass as the journal has it
+    last: Json  # what the former pass returned, with what the sinks kept there
+    kept: Json  # what the sinks keep for the next pass
+
+
+class Sink(Protocol):
+    def tell(self, told: Pass) -> Iterable[str]:
+        """Tell of a pass. Returns sentences: what went wrong."""
+
+
+class Lines:
+    """A line for every host whose state or reason has changed, or has been the same for long. C(show): shows a line, in a color or None."""
+
+    def __init__(self, show: Callable[[str, str | None], None]) -> None:
+        self._show = show
+
+    def tell(self, told: Pass) -> Iterable[str]:
+        now = told.line["time"]
+        shown = dict(told.last["memory"].get("told") or {})
+        for name, decision in told.outcome["hosts"].items():
+            before = shown.get(name) or {}
+            said = [decision["state"], decision["reason"], decision["event"]]
+            # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
+            fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and (decision["step"] or now - before["at"] >= 1)
+            waited = now - decision["since"]
+            reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
+            still = decision["state"] not in ("in_service", "restored") and now - before.get("at", 0) >= reminder
+            quiet = not before and decision["kind"] == Kind.NOTHING.value
+            if quiet or not (fresh or still):
+                continue
+            shown[name] = {"said": said, "at": now}
+            self._show(printable(_line(name, decision, now, waited)), "yellow" if decision["state"] in ("needs_person", "unobserved") else None)
+        told.outcome["memory"]["told"] = shown
+        return ()
+
+
+def _line(name: str, decision: Json, now: float, waited: float) -> str:
+    parts = [clock(now), name, decision["state"], *([decision["event"]] if decision["event"] else []), decision["reason"]]
+    until = f"until {clock(decision['until'])}" if decision["until"] else ""
+    times = [f"for {duration(waited)}"] if waited >= 1 else []
+    if until:
+        times.append(until)
+    return "  ".join([*parts, *([f"({', '.join(times)})"] if times else [])])
+
+
+class Journal:
+    """A line of JSON for each pass, so that it can be planned again."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def tell(self, told: Pass) -> Iterator[str]:
+        try:
+            with open(self._path, "a", encoding="utf-8") as journal:
+                journal.write(json.dumps(told.line, default=str) + "\n")
+        except OSError as error:
+            yield f"handle_events_journal: {self._path!r} cannot be written any more: {error.strerror}"
+
+
+class Story:
+    """What happened in the run so far, for the sinks after it. C(folder): where reports are, if there are any."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+
+    def tell(self, told: Pass) -> Iterable[str]:
+        so_far = told.last.get("story")
+        if not so_far:
+            names = list(told.line["hosts"])
+            so_far = story.begin(told.run, names, files.unfinished(self._folder, told.run["started"], names) if self._folder else None)
+        is_new = story.add(so_far, told.line, told.outcome["memory"])
+        story.end(so_far, told.outcome["finished"], told.outcome["failed_run"], told.outcome["messages"])
+        told.kept.update(story=so_far, is_news=is_new or told.outcome["finished"])
+        return ()
+
+
+class Report:
+    """The report of the run, written where the story has brought anything new."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def tell(self, told: Pass) -> Iterator[str]:
+        try:
+            is_needed = told.kept["is_news"] or not told.last.get("report")
+            told.kept["report"] = files.write(self._folder, told.kept["story"])[0] if is_needed else told.last["report"]
+        except OSError as error:
+            yield f"handle_events_report: {self._folder!r} cannot be written any more: {error.strerror}"
+
+
+class Metrics:
+    """Figures for Prometheus."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def tell(self, told: Pass) -> Iterator[str]:
+        try:
+            # What former runs had counted.
+            told.kept["counted"] = told.last["counted"] if "counted" in told.last else files.read_metrics(self._path)
+            text = metrics.metrics(files.group_of(self._path), told.kept["story"], told.line, told.outcome["memory"], told.kept["counted"])
+            files.write_metrics(self._path, text)
+        except OSError as error:
+            yield f"handle_events_metrics: {self._path!r} cannot be written any more: {error.strerror}"
+
+
+class Notices:
+    """What people are told. C(templar), C(variables): how the variable with the receivers is read."""
+
+    def __init__(self, templar: Any, variables: Json) -> None:
+        self._templar = templar
+        self._variables = variables
+
+    def tell(self, told: Pass) -> Iterable[str]:
+        told.kept["notices"] = told.last.get("notices") or notices.begin()
+        found: Iterable[str] = notices.tell(told.kept["notices"], told.kept["story"], told.line, told.outcome["memory"], self._templar, self._variables)
+        return found
+
+
+def sinks_of(options: Json, check: bool, show: Callable[[str, str | None], None], templar: Any = None, to_tell: Json | None = None) -> list[Sink]:
+    """The sinks of a run. C(options): those of the module C(plan). C(to_tell): all variables of a host, if people are told. Check mode has only lines."""
+    found: list[Sink] = [Lines(show)]
+    if check:
+        return found
+    if options.get("journal"):
+        found.append(Journal(options["journal"]))
+    if options.get("report") or options.get("metrics") or to_tell:
+        found.append(Story(options.get("report")))
+    if options.get("report"):
+        found.append(Report(options["report"]))
+    if options.get("metrics"):
+        found.append(Metrics(options["metrics"]))
+    if to_tell:
+        found.append(Notices(templar, to_tell))
+    return found
