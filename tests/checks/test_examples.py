@@ -184,8 +184,10 @@ def variables_of(groups, inherited=None, found=None):
     for group in groups.values():
         given = {**(inherited or {}), **((group or {}).get("vars") or {})}
         for name, own in ((group or {}).get("hosts") or {}).items():
-            text = json.dumps({**found.get(name, {}), **given, **(own or {})})
-            for known, value in (("inventory_dir", "/site"), ("inventory_hostname", name), ("ansible_host", name)):
+            said = {**found.get(name, {}), **given, **(own or {})}
+            text = json.dumps(said)
+            texts = {known: value for known, value in said.items() if isinstance(value, str)}
+            for known, value in {**texts, "inventory_dir": "/site", "inventory_hostname": name, "ansible_host": name}.items():
                 text = text.replace(f"{{{{ {known} }}}}", value)
             found[name] = json.loads(text)
         variables_of((group or {}).get("children") or {}, given, found)
