@@ -74,8 +74,8 @@ def render(rows):
 
 
 TIMES = (("drained", "visible to drained"), ("approved", "visible to approved"), ("back", "gone to back"), ("ended", "gone to the end"))
-STEPS_HEAD = ("type", *(cell for _figure, words in TIMES for cell in (f"{words}: the step", "by hand")))
-LOST_HEAD = ("type", "what clients count", "lost: the step", "by hand", "longest pause: the step", "by hand")
+STEPS_HEAD = ("type", *(cell for _figure, words in TIMES for cell in (f"{words}: the duty", "by hand")))
+LOST_HEAD = ("type", "what clients count", "lost: the duty", "by hand", "longest pause: the duty", "by hand")
 
 
 def spread(values):
@@ -84,7 +84,7 @@ def spread(values):
 
 
 def render_steps(rows):
-    """The part of the page on drain steps that the rows of a run make."""
+    """The part of the page on members of clusters that the rows of a run make."""
     rows = [row for row in rows if row["part"] == "steps"]
     machines = {row["figures"]["machine"] for row in rows if "machine" in (row.get("figures") or {})}
     figures = {(row["figures"]["type"], row["figures"]["figure"]): row["figures"] for row in rows if "type" in (row.get("figures") or {})}

@@ -126,7 +126,7 @@ class TestWorker:
         assert run("out", "out") == [False, False] and (jobs / "pause").read_text() == "graceful.azure\n"
         (jobs / "finish").touch()
         wait_until(lambda: list((jobs / "done").iterdir()), 20, "the job is done")
-        assert run("out", "in") == [True, True] and not (jobs / "pause").exists()
+        assert run("out", "back") == [True, True] and not (jobs / "pause").exists()
 
     @pytest.mark.long
     def test_an_event_and_a_run_that_is_killed(self, site, jobs):
@@ -205,7 +205,7 @@ class TestKeepalived:
         assert run("out", check=True) == [False] and self.has_address(nodes, "web1")
         until(lambda: run("out") == [True], 120)
         assert self.has_address(nodes, "web2") and not self.has_address(nodes, "web1")
-        assert run("out", "in") == [True, True]
+        assert run("out", "back") == [True, True]
         until(lambda: self.has_address(nodes, "web1") and not self.has_address(nodes, "web2"), 60)
         time.sleep(1)
         sent, lost = map(int, asker.communicate("enough\n", timeout=patient(20))[0].split())
@@ -214,7 +214,7 @@ class TestKeepalived:
         nodes["web2"].must("sh", "-c", "kill $(cat /run/web2.pid)")
         keepalived.wait(patient(30))
         assert run("out", "out") == [False, False] and self.has_address(nodes, "web1")
-        assert run("in") == [True]
+        assert run("back") == [True]
 
 
 @pytest.mark.long
@@ -284,11 +284,11 @@ class TestPostgresql:
             busy.stdin.write("COMMIT;\n\\q\n")
             busy.stdin.close()
             assert busy.wait(patient(60)) == 0
-            assert run("out", "in") == [True, True] and self.limit(server) == "7" and not (tmp_path / "found").exists()
+            assert run("out", "back") == [True, True] and self.limit(server) == "7" and not (tmp_path / "found").exists()
             assert self.ask(server, "SELECT count(*) FROM orders", **app).stdout == "1\n"
             # An operator lets nobody in.
             self.ask(server, "ALTER DATABASE shop CONNECTION LIMIT 0")
-            assert run("out", "in") == [True, True] and self.limit(server) == "0"
+            assert run("out", "back") == [True, True] and self.limit(server) == "0"
         finally:
             for session in (idle, busy):
                 session.kill()
@@ -339,26 +339,26 @@ def test_swarm(tmp_path):
     assert run("out", check=True) == [False] and json.loads(path.read_text()) == active
     assert run("out", "out") == [False, True]
     assert json.loads(path.read_text()) == {"availability": "drain", "labels": {"rack": "1", "graceful.azure": "out"}, "running": 0, "updates": 1}
-    assert run("in") == [True] and json.loads(path.read_text()) == dict(active, running=0, updates=2)
+    assert run("back") == [True] and json.loads(path.read_text()) == dict(active, running=0, updates=2)
     # As an operator has it.
     paused = dict(active, availability="pause", running=0)
     path.write_text(json.dumps(paused))
-    assert run("out", "in") == [True, True] and json.loads(path.read_text()) == paused
+    assert run("out", "back") == [True, True] and json.loads(path.read_text()) == paused
 
 
 @pytest.mark.parametrize("example", ["worker", "keepalived", "postgresql", "swarm"])
 def test_the_files_of_every_example(example):
     files = files_of_example(example)
-    assert {"inventory.yml", "tasks/look.yml", "tasks/out.yml", "tasks/in.yml"} <= set(files)
+    assert {"inventory.yml", "tasks/look.yml", "tasks/out.yml", "tasks/back.yml"} <= set(files)
     inventory = yaml.safe_load(files["inventory.yml"])
-    (step,) = inventory["web"]["vars"]["drain_host_steps"]
-    assert (step["name"], step["type"]) == (example if example != "postgresql" else "postgresql", "tasks")
-    for way in ("out", "in"):
-        assert step[way] == f"{{{{ inventory_dir }}}}/tasks/{way}.yml"
+    duty, *services = inventory["web"]["vars"]["graceful_azure_duties"]
+    assert (duty["name"], duty["type"]) == (example, "tasks") and services == (["postgresql@15-main"] if example == "postgresql" else [])
+    for way in ("out", "back"):
+        assert duty[way] == f"{{{{ inventory_dir }}}}/tasks/{way}.yml"
         tasks = yaml.safe_load(files[f"tasks/{way}.yml"])
-        assert list(tasks[-1]["ansible.builtin.set_fact"]) == [{"out": "drain_host_done", "in": "restore_service_done"}[way]]
+        assert list(tasks[-1]["ansible.builtin.set_fact"]) == ["graceful_azure_done"]
         assert sum(task.get("ansible.builtin.include_tasks") == "look.yml" for task in tasks) == 2
-    # What only looks changes nothing, also in check mode; facts bear the name of the step.
+    # What only looks changes nothing, also in check mode; facts bear the name of the duty.
     for task in yaml.safe_load(files["tasks/look.yml"]):
         assert task.get("check_mode") is False or {"ansible.builtin.set_fact", "ansible.builtin.find", "ansible.builtin.slurp"} & set(task), task
         assert all(name.startswith(f"{example}_") for name in [*task.get("ansible.builtin.set_fact", {}), *filter(None, [task.get("register")])]), task

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts with a drain step of their users' own, each as docs/your-own-drain-step.md has it."""
+"""Hosts with a duty of their users' own, each as docs/your-own-drain-step.md has it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OwnFiles:
     def __init__(self, folder, example, here=None, **machines):
         write_example(folder, example, here)
         inventory = yaml.safe_load((folder / "inventory.yml").read_text())
-        variables = {name: value for name, value in inventory["web"]["vars"].items() if not name.startswith(("load_balancer_", "drain_host_"))}
+        variables = {name: value for name, value in inventory["web"]["vars"].items() if name != "graceful_azure_duties"}
         hosts = {name: {"ansible_connection": "local", **own} for name, own in {"web1": {}, **machines}.items()}
         self.folder = folder
         self._playbook = Playbook(folder, hosts, **variables)
@@ -53,10 +53,9 @@ class OwnFiles:
         """Whether each of these files, one after the other, says that it is done."""
         tasks = []
         for number, way in enumerate(ways):
-            fact = {"out": "drain_host_done", "in": "restore_service_done"}[way]
-            tasks.append({"name": f"begin_{number}", "ansible.builtin.set_fact": {fact: False}})
+            tasks.append({"name": f"begin_{number}", "ansible.builtin.set_fact": {"graceful_azure_done": False}})
             tasks.append({"name": f"files_{number}", "ansible.builtin.include_tasks": f"{self.folder}/tasks/{way}.yml"})
-            tasks.append({"name": f"said_{number}", "ansible.builtin.debug": {"msg": f"{{{{ {fact} }}}}"}})
+            tasks.append({"name": f"said_{number}", "ansible.builtin.debug": {"msg": "{{ graceful_azure_done }}"}})
         started = self._playbook.start(tasks, hosts="web1", arguments=["--check"] if check else [])
         done = self._playbook.finish(started, seconds=300)
         assert done.status == 0 and "fatal:" not in done.output, done.output
