@@ -529,7 +529,7 @@ class Addresses(Driver[Optional[Address]]):
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"
         unread = "".join(" A member may be it whose network interface cannot be read: %s" % each for each in self._pools.unread[:3])
         what = "named %s" % self._name if self._name is not None else "with the IP address %s" % self._ip
-        return "The pool %s has no address %s. Its addresses are: %s. Check load_balancer_azure_address or load_balancer_azure_ip_address.%s" % (
+        return "The pool %s has no address %s. Its addresses are: %s. Check the option address or ip_address.%s" % (
             pool,
             what,
             names[:1000],

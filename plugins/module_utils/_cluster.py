@@ -556,7 +556,7 @@ class Members(Driver[Seen]):
         return {"type": self._type, "name": self._name, "member": seen.member}
 
     def _stays_in(self, seen: Seen) -> str:
-        return "%s was taken out twice for the event and is in again: end what puts it back, or take it out of the drain steps" % seen.member
+        return "%s was taken out twice for the event and is in again: end what puts it back, or take it out of graceful_azure_duties" % seen.member
 
     def _told_again(self, seen: Seen) -> str:
         return "%s: somebody else put %s back while it was held, and it was taken out once more." % (self._member.title, seen.member)

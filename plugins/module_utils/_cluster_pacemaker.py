@@ -84,8 +84,7 @@ class Pacemaker(Member):
     def out(self, seen: Seen) -> None:
         if self._rival:
             raise MemberError(
-                "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this drain step."
-                % self._rival
+                "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this duty." % self._rival
             )
         if self._own:
             return

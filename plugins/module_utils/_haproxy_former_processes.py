@@ -97,7 +97,7 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
             collections.Counter(),
             "process %d of HAProxy cannot be seen from here (another container, or a /proc that hides it), so connections that "
             "a process from before a reload still has cannot be counted; run the task where HAProxy's processes can be seen, or "
-            "set load_balancer_haproxy_hard_stop_after to HAProxy's own hard-stop-after" % pid,
+            "set the option hard_stop_after to HAProxy's own hard-stop-after" % pid,
         )
     counted: collections.Counter[Endpoint] = collections.Counter()
     denied: list[int] = []

@@ -139,7 +139,7 @@ class File:
 
     def check(self) -> None:
         if not os.path.isabs(self.on):
-            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in load_balancer_health_probe_file." % self.on)
+            raise ProbeError("The health file %s is not an absolute path; name one that begins with / in the option file." % self.on)
         folder = os.path.dirname(self.on)
         if self.name == "responder":
             port = self.on.rpartition("-")[2]
@@ -148,18 +148,16 @@ class File:
             if not os.path.isdir(folder) or not os.path.exists(unit):
                 raise ProbeError(
                     "The responder is not installed here for port %s: there is no %s. Install it before an event (include the role"
-                    " graceful.azure.load_balancer with tasks_from: responder), or correct load_balancer_health_probe_responder_port."
+                    " graceful.azure.load_balancer with tasks_from: responder), or correct the option responder_port."
                     % (port, unit if os.path.isdir(folder) else "folder " + folder)
                 )
         if not os.path.isdir(folder):
-            raise ProbeError(
-                "The health file %s cannot be made: there is no folder %s. Make the folder, or correct load_balancer_health_probe_file." % (self.on, folder)
-            )
+            raise ProbeError("The health file %s cannot be made: there is no folder %s. Make the folder, or correct the option file." % (self.on, folder))
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
-            raise ProbeError("The health file %s is a folder; name a file in load_balancer_health_probe_file." % self.on)
+            raise ProbeError("The health file %s is a folder; name a file in the option file." % self.on)
 
     def look(self, record: Record | None, boot_id: str | None) -> Seen:
         there = self._status(self.on) is not None
@@ -312,7 +310,7 @@ class Service:
         try:
             self.on = systemd.names([unit])[0]
         except ValueError:
-            raise ProbeError("load_balancer_health_probe_service is %r, which is not the name of a systemd unit." % (unit,)) from None
+            raise ProbeError("The option service is %r, which is not the name of a systemd unit." % (unit,)) from None
         self.more: dict[str, Any] = {}
         self._systemd = systemd
         self._monotonic = monotonic
@@ -321,12 +319,12 @@ class Service:
     def check(self) -> None:
         unit = self._show()
         if unit.load_state == "not-found":
-            raise ProbeError("systemd knows no unit %s (load_balancer_health_probe_service)." % self.on)
+            raise ProbeError("systemd knows no unit %s (option service)." % self.on)
         along = [other.name for other in self._systemd.show(sorted(set(unit.dependents))) if is_up(other) and not other.name.endswith((".target", ".slice"))]
         if along and is_up(unit):
             raise ProbeError(
                 "%s answers the probe, and stopping it would also stop %s, or that would start it again. Use a unit of its own for the answer"
-                " (load_balancer_health_probe_service)." % (self.on, ", ".join(along))
+                " (option service)." % (self.on, ", ".join(along))
             )
 
     def look(self, record: Record | None, boot_id: str | None) -> Seen:
@@ -390,13 +388,13 @@ class Command:
         self._run_command = run_command
 
     def check(self) -> None:
-        for name, command in (("out", self.on), ("in", self._back)):
+        for name, command in (("out", self.on), ("back", self._back)):
             try:
                 words = shlex.split(command or "")
             except ValueError as error:
-                raise ProbeError("load_balancer_health_probe_command_%s cannot be split into words: %s." % (name, error)) from None
+                raise ProbeError("The command for the way %s cannot be split into words: %s." % (name, error)) from None
             if not words:
-                raise ProbeError("load_balancer_health_probe_command_%s is empty; both commands are needed." % name)
+                raise ProbeError("The command for the way %s is empty; both commands are needed." % name)
 
     def look(self, record: Record | None, boot_id: str | None) -> Seen:
         # Of a command that was to let it pass, nobody knows whether it came to its end.

@@ -120,7 +120,7 @@ class StepLooks:
         from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 
         if step["type"] not in TYPES:
-            raise ValueError("this release knows no drain step of the type %s." % step["type"])
+            raise ValueError("this release knows no duty of the type %s." % step["type"])
         kind, name = TYPES[step["type"]], step["names"][0]
         options = check_options(kind, step["options"])[0]
         member = kind(options, self._tools or Tools())

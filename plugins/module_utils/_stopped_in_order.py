@@ -160,7 +160,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         return self._stays_on(seen) if record.get(AGAIN) else said + " again, although it was stopped for the event"
 
     def _stays_on(self, seen: State) -> str:
-        return "%s was stopped twice for the event and is %s again: end what starts it, or take it out of the drain steps" % (
+        return "%s was stopped twice for the event and is %s again: end what starts it, or take it out of graceful_azure_duties" % (
             self.label(seen),
             self.state(seen),
         )

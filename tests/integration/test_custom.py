@@ -145,13 +145,13 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
         lines = []
         for line in process.stdout:
             lines.append(line)
-            if "load_balancer_custom_out took it out" in line:
+            if "your own task file took it out" in line:
                 switch.unlink()
                 break
         run = site.finish(process)
         output = "".join(lines) + run.output
         assert run.status == 0, output
-        (told,) = [number for number, line in enumerate(lines) if "does not since load_balancer_custom_out takes it out" in line]
+        (told,) = [number for number, line in enumerate(lines) if "does not since your own task file takes it out" in line]
         (waits,) = [number for number, line in enumerate(lines) if "  restoring  " in line and "holds remain" in line]
         assert told < waits, output
     finally:

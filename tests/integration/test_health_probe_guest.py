@@ -164,7 +164,7 @@ def test_the_untouched_answer_comes_moves_and_goes(guest):
 def test_a_unit_that_answers_the_probe(guest):
     guest.shell("systemctl start answer; sleep 1")
     went_well, said = guest.play(hold("present", action="service", service="nothing"))
-    assert not went_well and "systemd knows no unit nothing.service (load_balancer_health_probe_service)" in said
+    assert not went_well and "systemd knows no unit nothing.service (option service)" in said
     assert guest.status(8078) == "200"
     assert guest.play(hold("present", action="service", service="answer"))[0] and guest.status(8078) == "none"
     assert "changed=0" in guest.play(hold("present", action="service", service="answer"))[1]

@@ -208,7 +208,7 @@ def test_somebody_starts_it_in_the_same_boot(guest):
     guest.shell("systemctl start shop")
     result = guest.hold(["shop"], timeout=0)
     assert conditions(result)["shop.service"] == "changed_meanwhile" and not result["changed"]
-    said = "shop.service was stopped twice for the event and is active again: end what starts it, or take it out of the drain steps"
+    said = "shop.service was stopped twice for the event and is active again: end what starts it, or take it out of graceful_azure_duties"
     assert result["waiting_for"] == said and guest.still_on("shop") == [said]
     result = guest.release()
     assert "shop.service was stopped and is active again in the same boot" in result["conflicts"][0]

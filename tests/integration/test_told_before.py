@@ -43,7 +43,7 @@ def test_a_host_that_would_not_come_back(site, closed):
     """As a new user meets it: in check mode at once, and before anything is done once an event comes."""
     site.write_inventory(web1={"restore_service_url": f"http://127.0.0.1:{closed}/"})
     run = site.run("handle_events", "--check")
-    said = f"web1: it is in service, and does not answer what restore_service asks (http://127.0.0.1:{closed}/: Connection refused)"
+    said = f"web1: it is in service, and does not answer what it is asked (http://127.0.0.1:{closed}/: Connection refused)"
     assert run.status == 2 and said in run.output, run.output
 
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"])

@@ -181,7 +181,7 @@ def test_a_health_site_that_is_not_there(mixed):
     before = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run(handle_events_timeout=patient(100))
-    assert run.status != 0 and "IIS has no site Health (load_balancer_health_probe_iis_site)." in run.output, run.output
+    assert run.status != 0 and "IIS has no site Health (option iis_site)." in run.output, run.output
     assert mixed.simulator.event(event_id)["Approvals"] == [] and mixed.duties("win1") == before
     assert all(host.mistakes() == [] and host.records() == {} for host in mixed.hosts.values())
 

@@ -516,7 +516,7 @@ class Model:
         self._give_back(name, step)
         known = [one.get("record") for one in self.settings[name]["drain_host"]["steps"]]
         lost = [
-            f"the drain step {task[len('drain_host_step_') :]} was taken out, and its settings are gone"
+            f"the duty {task[len('drain_host_step_') :]} was handed over, and its settings are gone"
             for task in step["records"]
             if task.startswith("drain_host_step_") and task not in known
         ]

@@ -77,7 +77,7 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
     """Sentences: why a host cannot be taken out there."""
     mine = [address for address in result["addresses"] if is_mine(settings, address)]
     if len(mine) > 1:
-        yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in load_balancer_azure_address"
+        yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in the option address"
     if not mine:
         by_ip = is_ip_address(settings["server"])
         there = ", ".join(
@@ -86,7 +86,7 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
             if each["pool"].lower() == settings["pool"].lower()
         )
         yield (
-            f"the pool {pool_name(settings)} has no address {settings['server']!r} (load_balancer_azure_address or load_balancer_azure_ip_address, otherwise"
+            f"the pool {pool_name(settings)} has no address {settings['server']!r} (option address or ip_address, otherwise"
             f" ansible_host if it is an IP address, otherwise the inventory name); its addresses are {there[:1000] or 'none'}"
             + "".join(f"; a member may be it whose network interface cannot be read: {said}" for said in (result.get("unread") or ())[:3])
         )

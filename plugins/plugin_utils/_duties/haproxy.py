@@ -75,7 +75,7 @@ def came_to(settings: BalancerSettings, place: str, state: str, number: int, sin
         " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
     )
     if state == "drain" and settings.get("state") == "drain":
-        told += "; load_balancer_haproxy_state: drain keeps it from going on to maint"
+        told += "; state: drain keeps it from going on to maint"
     return told
 
 
@@ -96,20 +96,20 @@ def runs_nowhere(machines: Iterable[str]) -> str:
 
 def has_no_server(settings: BalancerSettings, machine: str) -> str:
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
-    return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server)"
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (option server)"
 
 
 def is_left_alone(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, which is no address of {host}, so it is another machine's and stays as it is."
-        " If it is not, name the backends of the host in load_balancer_haproxy_backends"
+        " If it is not, name the backends of the host in the option backends"
     )
 
 
 def name_decides(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, which is no address of {host}. Its name decides: it goes out with {host}."
-        " If it is another machine's, set load_balancer_server or load_balancer_haproxy_backends"
+        " If it is another machine's, set the option server or backends"
     )
 
 
@@ -195,7 +195,7 @@ class Haproxy(TrafficDuty):
     where = ("haproxy_socket", "haproxy_absent")
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
-        " give the socket of its HAProxy in load_balancer_haproxy_socket. If that HAProxy is gone for good, nothing is held any more:"
+        " give the socket of its HAProxy in the option socket. If that HAProxy is gone for good, nothing is held any more:"
         " delete the record."
     )
     may_forget = True
@@ -232,7 +232,7 @@ class Haproxy(TrafficDuty):
 
     def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         if not settings["hosts"]:
-            return ["load_balancer_hosts is empty"]
+            return ["the option hosts is empty"]
         sentences = [runs_nowhere(settings["hosts"])] if _is_absent(looks, settings["hosts"]) else []
         return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
 

@@ -95,7 +95,7 @@ def leads_beside(machine: str, address: str, connections: int) -> str:
 def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
     where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
     has = f"; there are {', '.join(present[:20])}" if present else ""
-    return f"balancer {machine}: {where} has a server {settings['server']!r} (load_balancer_server){has}"
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){has}"
 
 
 def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Iterator[str]:
@@ -104,9 +104,9 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
     named = [server for server in result["servers"] if is_named(settings, server, files)]
     for path in settings["files"]:
         if path in files and files[path] is None:
-            yield f"balancer {machine}: {path} is not part of the configuration {result['configuration']} of nginx (load_balancer_nginx_files)"
+            yield f"balancer {machine}: {path} is not part of the configuration {result['configuration']} of nginx (option files)"
         elif not any(server["file"] == (files.get(path) or path) for server in named):
-            yield f"balancer {machine}: {path} has no server {settings['server']!r} in an upstream (load_balancer_server)"
+            yield f"balancer {machine}: {path} has no server {settings['server']!r} in an upstream (option server)"
     if not named and not settings["files"]:
         yield has_no_server(settings, machine, result.get("present") or ())
     seen = set()
@@ -171,7 +171,7 @@ class Nginx(TrafficDuty):
 
     def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
         if not settings["hosts"]:
-            return ["load_balancer_hosts is empty"]
+            return ["the option hosts is empty"]
         return [sentence for look in looks for sentence in _busy_on(settings, look)]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:

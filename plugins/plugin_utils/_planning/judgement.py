@@ -35,7 +35,9 @@ PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
-OWN_TASKS = "if that file makes this answer fail, it can never pass, and the host stays out after the event; let restore_service_url ask for another answer"
+OWN_TASKS = (
+    "if that file makes this answer fail, it can never pass, and the host stays out after the event; let graceful_azure_health_url ask for another answer"
+)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside
     if drain.idle_looks < LOOKS:
         return no(*(drain.busy or [Reason(Kind.BUSY, "idle, looked at once more")]))
     if host.settings.drain_host.out and not (event.key in host.drained and host.observation.still_on == []):
-        return no(*(reasons(Kind.STEP, host.observation.still_on or ()) or [Reason(Kind.STEP, "its drain steps are not done")]))
+        return no(*(reasons(Kind.STEP, host.observation.still_on or ()) or [Reason(Kind.STEP, "its duties are not handed over")]))
     return Verdict(True)
 
 
@@ -184,8 +186,8 @@ def _readiness_by_others(host: Host, drain: Drain, event: Event) -> Verdict:
         return no(Reason(Kind.UNREAD, "nobody but itself can tell whether it serves"))
     if drain.looks_outside < LOOKS:
         return no(Reason(Kind.BUSY, "its balancers do not say yet, in two looks, that it is out and idle"))
-    own = ["its connections (drain_host_ports)"] if host.ports else []
-    own += ["its drain steps"] if host.settings.drain_host.out else []
+    own = ["its connections (graceful_azure_ports)"] if host.ports else []
+    own += ["its duties"] if host.settings.drain_host.out else []
     if own and event.key not in host.memory.found_ready:
         return no(Reason(Kind.UNREAD, f"it was not found ready before it fell silent, and nobody can look at {' and '.join(own)} now"))
     return Verdict(True)
@@ -238,8 +240,8 @@ def unanswered(host: Host) -> Reason:
     """Of a host that serves but does not answer restore_service."""
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
     why = (
-        f"{when} what restore_service asks ({host.unanswered}): it would stay out after the event;"
-        " correct restore_service_url or restore_service_port, or set restore_service_unanswered to warn"
+        f"{when} what it is asked ({host.unanswered}): it would stay out after the event;"
+        " correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
     )
     return Reason(Kind.ANSWER, why)
 
@@ -265,7 +267,7 @@ def silenced_by_own_tasks(host: Host) -> Reason | None:
     why = host.observation.unanswered
     if not (host.held_ids and host.observation.is_new and host.observation.asked and why and may_fail_by_own_tasks(host)):
         return None
-    since = "it answered what restore_service asks as long as it served, and does not since load_balancer_custom_out takes it out"
+    since = "it answered what it is asked as long as it served, and does not since your own task file takes it out"
     return Reason(Kind.ANSWER, f"{since} ({why}): {OWN_TASKS}")
 
 

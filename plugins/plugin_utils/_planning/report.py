@@ -124,14 +124,14 @@ def warnings(decided: Decided) -> Iterator[str]:
         if silenced and not host.memory.warned_silenced:
             yield f"{host.name}: {silenced.text}"
         if host.uncounted and not host.memory.warned_uncounted:
-            yield f"{host.name}: {'; '.join(host.uncounted)} (drain_host_ports). As long as this is so, the host never counts as idle"
+            yield f"{host.name}: {'; '.join(host.uncounted)} (graceful_azure_ports). As long as this is so, the host never counts as idle"
         if not host.memory.warned_doubts:
             yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
         unchecked = unchecked_places(host)
         if unchecked and not host.memory.warned_unchecked:
             yield (
                 f"{host.name}: nothing tells whether it serves again after the event: {unchecked[0].balancer[0].title} has no health check of"
-                f" {', '.join(place.name for place in unchecked)}, and neither restore_service_url nor restore_service_port is set."
+                f" {', '.join(place.name for place in unchecked)}, and neither graceful_azure_health_url nor graceful_azure_health_port is set."
                 " It gets requests as soon as the event is over"
             )
 
@@ -301,7 +301,7 @@ def _why_restoring(host: Host, seconds: float) -> tuple[Reason, ...]:
     if not host.is_unanswered:
         return (Reason(Kind.STEP, host.restoring_reason),)
     own = has_own_tasks(host) and seconds >= LONG_UNANSWERED
-    return reasons(Kind.ANSWER, (host.restoring_reason, f"load_balancer_custom_out took it out: {OWN_TASKS}" if own else ""))
+    return reasons(Kind.ANSWER, (host.restoring_reason, f"your own task file took it out: {OWN_TASKS}" if own else ""))
 
 
 def restoring_since(decided: Decided, host: Host) -> float | None:

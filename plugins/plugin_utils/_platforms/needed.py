@@ -32,7 +32,7 @@ VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_typ
 def no_such_action(action: str) -> str:
     """The sentence that no Windows host has this way to make a health answer fail."""
     *others, last = HEALTH_ACTIONS
-    return f"load_balancer_health_probe_action: {action} is not possible on a Windows host; there are {', '.join(others)} and {last}."
+    return f"the option action: {action} is not possible on a Windows host; there are {', '.join(others)} and {last}."
 
 
 def what_to_install(collection: str) -> str:
@@ -70,7 +70,7 @@ def lacking(hosts: Mapping[str, Variables], settings: Mapping[str, Json], versio
                 yield f"{name}: {no_such_action(balancer['action'])}"
         for step in steps:
             if not ON_HOST[step["type"]].windows:
-                yield f"{name}: drain_host_steps: {step['name']}: no Windows host can have a step of the type {step['type']}"
+                yield f"{name}: graceful_azure_duties: {step['name']}: no Windows host can have a duty of the type {step['type']}"
         of_steps = {OF_STEPS[step["type"]] for step in steps if step["type"] in OF_STEPS}
         of_actions = {OF_ACTIONS[balancer["action"]] for balancer in balancers if balancer.get("action") in OF_ACTIONS}
         for collection in ["ansible.windows", *sorted(of_steps | of_actions)]:

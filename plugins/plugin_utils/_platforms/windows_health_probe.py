@@ -49,9 +49,7 @@ class File:
             raise ProbeError(f"The health file {self.on} is not an absolute path of a Windows host, such as C:\\inetpub\\health\\out.txt.")
         found, _kept, parent = self._entries()
         if parent.kind != "folder":
-            raise ProbeError(
-                f"The health file {self.on} cannot be: there is no folder {parent.path}. Make the folder, or correct load_balancer_health_probe_file."
-            )
+            raise ProbeError(f"The health file {self.on} cannot be: there is no folder {parent.path}. Make the folder, or correct the option file.")
         if found.kind in ("folder", "unreadable"):
             raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
 
@@ -152,7 +150,7 @@ class Site:
 
     def check(self) -> None:
         if self._show().state == _iis.MISSING:
-            raise ProbeError(f"IIS has no site {self.on} (load_balancer_health_probe_iis_site).")
+            raise ProbeError(f"IIS has no site {self.on} (option iis_site).")
 
     def look(self, record: Json | None, boot_id: str | None) -> Seen:
         site = self._show()

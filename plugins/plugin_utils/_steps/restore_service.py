@@ -39,7 +39,7 @@ def _in_order(names: Iterable[str]) -> list[str]:
 def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
     """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): those of the steps in its settings."""
     names = [name[len(OUT_RECORD) :] for name in there if name.startswith(OUT_RECORD) and name not in known]
-    return [f"the drain step {name} was taken out, and drain_host_steps has it no more: undo it by hand" for name in names]
+    return [f"the duty {name} was handed over, and graceful_azure_duties has it no more: take it back by hand" for name in names]
 
 
 def judge(

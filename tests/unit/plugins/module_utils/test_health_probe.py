@@ -445,7 +445,7 @@ def test_the_meaning_of_the_file_is_that_of_the_record_while_it_is_held(host):
 def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path):
     host = Host(tmp_path, "out")
     host.switch = tmp_path / "nowhere" / "maintenance"
-    with pytest.raises(ProbeError, match="there is no folder .*nowhere. Make the folder, or correct load_balancer_health_probe_file"):
+    with pytest.raises(ProbeError, match="there is no folder .*nowhere. Make the folder, or correct the option file"):
         host.hold("A")
     assert not host.records
 
@@ -458,7 +458,7 @@ def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
         responder.check()
     (tmp_path / "none").mkdir()
     (tmp_path / "responder-8080.socket").touch()
-    with pytest.raises(ProbeError, match="port 8079: there is no .*responder-8079.socket. .* or correct load_balancer_health_probe_responder_port"):
+    with pytest.raises(ProbeError, match="port 8079: there is no .*responder-8079.socket. .* or correct the option responder_port"):
         responder.check()
     (tmp_path / "responder-8079.socket").touch()
     responder.check()

@@ -91,7 +91,9 @@ class TestService:
         self.take(systemd)
         assert self.look(systemd) == []
         systemd.state = "active"
-        assert self.look(systemd) == ["web.service was stopped twice for the event and is active again: end what starts it, or take it out of the drain steps"]
+        assert self.look(systemd) == [
+            "web.service was stopped twice for the event and is active again: end what starts it, or take it out of graceful_azure_duties"
+        ]
 
     def test_it_came_up_with_the_host(self, systemd):
         systemd.state, systemd.boot = "active", "boot 2"
@@ -112,7 +114,7 @@ class TestService:
         systemd.broken = True
         found = StepLooks(self.store, systemd.boot, systemd).still_on([self.STEP, {"type": "nothing", "names": ["x"]}])
         assert found[0] == "web cannot be looked at: systemctl show did not end within 10 seconds"
-        assert found[1].startswith("x cannot be looked at: this release knows no drain step")
+        assert found[1].startswith("x cannot be looked at: this release knows no duty")
 
 
 def test_iis(store):

@@ -102,7 +102,7 @@ def test_what_is_set_counts_before_the_ansible_host():
 def test_an_address_that_is_not_there_forbids_every_step():
     told = traffic(address("b"))
     assert told.mistakes == (
-        "the pool web has no address 'a' (load_balancer_azure_address or load_balancer_azure_ip_address, otherwise ansible_host if it is an IP address,"
+        "the pool web has no address 'a' (option address or ip_address, otherwise ansible_host if it is an IP address,"
         " otherwise the inventory name); its addresses are b",
     )
     assert not told.serves

@@ -224,7 +224,7 @@ class TestTasks:
         model.settings["web1"]["drain_host"]["steps"] = steps_of(steps=[{**QUEUE, "name": "other"}])
         model.over("e1")
         outcome = model.finish()
-        assert "the drain step queue was taken out" in outcome["hosts"]["web1"]["reason"], outcome
+        assert "the duty queue was handed over" in outcome["hosts"]["web1"]["reason"], outcome
         assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
 
     def test_a_step_without_a_file_for_the_way_out_keeps_nobody_from_being_ready(self):

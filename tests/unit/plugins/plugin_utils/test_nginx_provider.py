@@ -99,7 +99,7 @@ def test_a_place(seen, in_rotation, must_go_out, condition, busy):
 @pytest.mark.parametrize(
     ("servers", "more", "mistake"),
     [
-        ([server(TWO)], {}, "balancer lb1: no upstream has a server '10.0.0.4:80' (load_balancer_server); there are 10.0.0.4:80, 10.0.0.5:80"),
+        ([server(TWO)], {}, "balancer lb1: no upstream has a server '10.0.0.4:80' (option server); there are 10.0.0.4:80, 10.0.0.5:80"),
         ([server(double=True)], {}, "balancer lb1: upstream shop has the server '10.0.0.4:80' more than once: leave one of the lines"),
         (
             [server(), server(file="/etc/nginx/other.conf")],
@@ -121,7 +121,7 @@ def test_files():
     of = settings(nginx_files=["/link.conf", "/none.conf"])
     found = traffic(server(), server(file="/other.conf", upstream="api"), of=of, files={"/link.conf": UP, "/none.conf": None})
     assert [place.name for place in found.places] == ["10.0.0.4:80 in upstream shop on lb1"]
-    assert found.mistakes == ("balancer lb1: /none.conf is not part of the configuration /etc/nginx/nginx.conf of nginx (load_balancer_nginx_files)",)
+    assert found.mistakes == ("balancer lb1: /none.conf is not part of the configuration /etc/nginx/nginx.conf of nginx (option files)",)
 
 
 def test_a_look_that_failed_tells_nothing():

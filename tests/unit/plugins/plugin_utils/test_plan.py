@@ -300,7 +300,7 @@ class TestPortsThatCannotBeCounted:
         model.announce("e1", "web1", notice=300)
         model.hosts["web1"]["uncounted"] = [entry]
         outcome = model.go()
-        told = f"web1: port 80 cannot be counted: {entry['why']} (drain_host_ports). As long as this is so, the host never counts as idle"
+        told = f"web1: port 80 cannot be counted: {entry['why']} (graceful_azure_ports). As long as this is so, the host never counts as idle"
         assert outcome["warnings"] == [told]
         for _pass in range(20):
             outcome = model.go()
@@ -2601,7 +2601,7 @@ class TestArrivals:
         assert "sessions came to www/web1 on lb1 since" in reason
         for directive in ("use-server", "option persist", "force-persist", "stick"):
             assert directive in reason
-        assert ("load_balancer_haproxy_state: drain keeps it from going on to maint" in reason) == (given == "drain")
+        assert ("state: drain keeps it from going on to maint" in reason) == (given == "drain")
         assert model.servers["lb1"]["web1"]["admin_state"] == ("drain" if given == "drain" else "maint")
         assert len(outcome["events"]) == 1
         model.until(lambda outcome: model.posted, 6)

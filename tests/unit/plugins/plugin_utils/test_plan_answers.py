@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host that serves and does not answer what restore_service asks: its settings are wrong, and nobody goes out for that."""
+"""A host that serves and does not answer what it is asked: its settings are wrong, and nobody goes out for that."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_host_that_serves_and_does_not_answer_stays_in_rotation():
         outcome = model.go()
     assert model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"] and model.posted == [] and model.steps == []
     state, reason = said(outcome, "web1")
-    assert state == "needs_person" and URL in reason and "restore_service_url" in reason and "restore_service_unanswered" in reason
+    assert state == "needs_person" and URL in reason and "graceful_azure_health_url" in reason and "graceful_azure_health_unanswered" in reason
     state, reason = said(outcome, "web2")
     assert "waits for web1" in reason
     assert outcome["failed_run"] and any(URL in message for message in outcome["messages"])
@@ -222,7 +222,7 @@ class TestTaskFileOfTheUsersThatTakesOut:
         model = Asked(load_balancer=self.CUSTOM, drain_host={"steps": steps})
         model.announce("e1", "web1")
         (warning,) = self.until_posted(model)
-        assert warning.startswith("web1: ") and self.FAILS in warning and "load_balancer_custom_out" in warning and "restore_service_url" in warning
+        assert warning.startswith("web1: ") and self.FAILS in warning and "your own task file" in warning and "graceful_azure_health_url" in warning
 
     def test_an_answer_that_goes_on_is_nothing_to_tell(self):
         model = Asked(load_balancer=self.CUSTOM)
@@ -279,5 +279,5 @@ class TestTaskFileOfTheUsersThatTakesOut:
             outcome = model.go()
             if said(outcome, "web1")[0] == "restoring" and self.FAILS in said(outcome, "web1")[1]:
                 reasons.append(said(outcome, "web1")[1])
-        assert "load_balancer_custom_out" not in reasons[0]
-        assert "load_balancer_custom_out" in reasons[-1] and "restore_service_url" in reasons[-1]
+        assert "your own task file" not in reasons[0]
+        assert "your own task file" in reasons[-1] and "graceful_azure_health_url" in reasons[-1]

@@ -95,7 +95,7 @@ class TestTheList:
     def test_no_windows_host_has_one(self):
         settings = {"win1": {"load_balancers": [], "drain_host": {"steps": steps_of(steps=[HA])}}}
         assert list(lacking({"win1": {"graceful_azure_platform": "windows"}}, settings, lambda name: "999")) == [
-            "win1: drain_host_steps: ha: no Windows host can have a step of the type pacemaker"
+            "win1: graceful_azure_duties: ha: no Windows host can have a duty of the type pacemaker"
         ]
 
 

@@ -179,7 +179,7 @@ class TestDrainHost:
         assert self.left(look("lb1", server(), elsewhere), settings={"backends": ["www"]}) == []
         assert self.left(look("lb1", server(), elsewhere)) == ["api/web1 on lb1 is in rotation"]
         assert self.left(look("lb1", elsewhere), settings={"backends": ["www"]}) == [
-            "balancer lb1: none of the backends www has a server 'web1' (load_balancer_server)"
+            "balancer lb1: none of the backends www has a server 'web1' (option server)"
         ]
         entries = [dict(self.LB1, haproxy_backends=["www"])]
         told = self.progress(look("lb1", server(), elsewhere), entries=entries)
@@ -204,7 +204,7 @@ class TestDrainHost:
             " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
         )
         assert self.left(look("lb1", server(arrived=2, idle=False), idle=False)) == [came]
-        stays = "; load_balancer_haproxy_state: drain keeps it from going on to maint"
+        stays = "; state: drain keeps it from going on to maint"
         assert self.left(look("lb1", server(arrived=2, idle=False), idle=False), settings={"state": "drain"}) == [came + stays]
         assert self.left(look("lb1", server(arrived=2))) == []
 
@@ -212,10 +212,10 @@ class TestDrainHost:
         failed = {"item": "lb2", "failed": True, "msg": "no socket"}
         judged = self.judge(dict(UNREACHABLE, item="lb1"), failed)
         assert (judged["left"], judged["failed_hosts"]) == (["lb1 cannot be reached", "lb2: no socket"], ["lb2", "lb1"])
-        assert self.left(look("lb1", server(server="web2"))) == ["balancer lb1: no backend has a server 'web1' (load_balancer_server)"]
+        assert self.left(look("lb1", server(server="web2"))) == ["balancer lb1: no backend has a server 'web1' (option server)"]
         assert self.left(dict(look("lb1", idle=True), **ABSENT), look("lb2", server())) == []
         assert self.left(*(dict(look(name, idle=True), **ABSENT) for name in ("lb1", "lb2"))) == ["no HAProxy runs on any of its balancers (lb1, lb2)"]
-        assert self.left(settings={"hosts": []}) == ["load_balancer_hosts is empty"]
+        assert self.left(settings={"hosts": []}) == ["the option hosts is empty"]
 
     def test_connections_and_services(self):
         judged = self.judge(

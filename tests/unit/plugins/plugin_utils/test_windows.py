@@ -828,9 +828,9 @@ class TestHealthSite:
 
     def test_one_that_is_not_there(self, host):
         result = self.hold(host, iis_site="Nowhere")
-        assert result["failed"] and "IIS has no site Nowhere (load_balancer_health_probe_iis_site)." in result["msg"] and host.records() == {}
+        assert result["failed"] and "IIS has no site Nowhere (option iis_site)." in result["msg"] and host.records() == {}
         look = self.look(host, iis_site="Nowhere")
-        assert look["problem"] == "IIS has no site Nowhere (load_balancer_health_probe_iis_site)." and not look["idle"] and look["answer"] is None
+        assert look["problem"] == "IIS has no site Nowhere (option iis_site)." and not look["idle"] and look["answer"] is None
         self.hold(host)
         with host.change() as state:
             del state["sites"]["Health"]
@@ -948,4 +948,4 @@ class TestPlatform:
         (said,) = told("iis_site", {"ansible.windows": "3.8.0"})
         assert said.startswith("win1: the controller has no microsoft.iis")
         (said,) = told("command", {"ansible.windows": "3.8.0"})
-        assert said == "win1: load_balancer_health_probe_action: command is not possible on a Windows host; there are file, service and iis_site."
+        assert said == "win1: the option action: command is not possible on a Windows host; there are file, service and iis_site."
