@@ -336,7 +336,7 @@ def _of_kubeconfig(path: str, context: str | None, folder: str, tools: Tools) ->
     unknown = [key for key in ("proxy-url", "tls-server-name") if cluster.get(key)] + [key for key in ("exec", "auth-provider", "username") if user.get(key)]
     if unknown:
         raise MemberError(
-            "%s uses %s, which this step does not know. Give host, ca_cert and api_key_file, or a client certificate, instead." % (path, unknown[0])
+            "%s uses %s, which the collection does not know. Give host, ca_cert and api_key_file, or a client certificate, instead." % (path, unknown[0])
         )
 
     def file_of(part: dict[str, Any], key: str) -> str | None:

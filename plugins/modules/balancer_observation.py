@@ -21,7 +21,7 @@ extends_documentation_fragment:
 options:
   provider:
     description:
-      - The kind of balancer, as in C(load_balancer_provider).
+      - The kind of balancer, as the types of C(graceful_azure_duties) call it.
     type: str
     required: true
   module:

@@ -38,7 +38,7 @@ options:
     choices: [pacemaker, slurm, patroni, rabbitmq, redis, consul, kubernetes]
   name:
     description:
-      - A name for the hold, such as that of the drain step. Required for O(state=present). Without it, O(state=absent) applies to all holds.
+      - A name for the hold, such as that of the duty. Required for O(state=present). Without it, O(state=absent) applies to all holds.
     type: str
   options:
     description:

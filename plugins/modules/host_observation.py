@@ -135,7 +135,7 @@ options:
         default: false
   steps:
     description:
-      - Drain steps that were taken out of duty. At its end the look also tells which of them are on again.
+      - Duties that were handed over. At its end the look also tells which of them are on again.
       - Each has a C(type) and C(names). The type C(iis) has C(sites) and C(pools), the type C(tasks) has C(record) and C(file), and a member of a cluster
         has C(options).
     type: list
@@ -143,7 +143,7 @@ options:
     default: []
   marks:
     description:
-      - Drain steps of types whose clusters tell by name what C(graceful.azure) has taken out, in the same form. At its end the look asks these clusters.
+      - Duties of types whose clusters tell by name what C(graceful.azure) has taken out, in the same form. At its end the look asks these clusters.
       - What bears that name and has no record is one of RV(holds), with C(marked), if it tells its events. If it tells none, it is RV(fatal).
     type: list
     elements: dict
@@ -388,7 +388,7 @@ class ThisHost:
         return ask_service(self.params["ask"])
 
     def still_on(self):
-        """What is not out of duty of the drain steps, in sentences."""
+        """Which duties are not handed over any more, in sentences."""
         return self._step_looks().still_on(self.params["steps"])
 
     def marks(self, details):

@@ -444,7 +444,7 @@ def no_yaml():
         (lambda config: dict(config, **{"current-context": None}), "has no current-context"),
         (lambda config: dict(config, **{"current-context": "gone"}), "has no context named gone; there is here, broken"),
         (lambda config: dict(config, **{"current-context": "broken"}), "has no cluster named d; there is c"),
-        (lambda config: dict(config, users=[{"name": "u", "user": {"exec": {"command": "x"}}}]), "uses exec, which this step does not know"),
+        (lambda config: dict(config, users=[{"name": "u", "user": {"exec": {"command": "x"}}}]), "uses exec, which the collection does not know"),
         (lambda config: dict(config, users=[{"name": "u", "user": {"tokenFile": "none"}}]), "none cannot be read"),
         (lambda config: dict(config, users=[{"name": "u", "user": {"client-key-data": "%"}}]), "client-key-data is not written in base64"),
         (lambda config: dict(config, users=[{"name": "u", "user": {}}]), "has neither a token nor a client certificate"),
