@@ -189,7 +189,7 @@ def test_check_mode_says_it_though_the_event_has_time():
     outcome = model.go()
     assert said(outcome, "web1")[0] == "waiting"
     (message,) = outcome["messages"]
-    assert message.startswith("web1: ") and URL in message and "restore_service_url" in message
+    assert message.startswith("web1: ") and URL in message and "graceful_azure_health_url" in message
 
 
 def test_check_mode_says_it_once():
