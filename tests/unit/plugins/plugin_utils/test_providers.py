@@ -108,7 +108,7 @@ class TestAMadeUpProvider:
         assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer"
         assert outcome["warnings"] == [
             "web1: nothing tells whether it serves again after the event: the porter has no health check of the gate of web1, and neither"
-            " restore_service_url nor restore_service_port is set. It gets requests as soon as the event is over"
+            " graceful_azure_health_url nor graceful_azure_health_port is set. It gets requests as soon as the event is over"
         ]
         park.gates["web1"]["guests"] = 3
         park.go()
