@@ -13,7 +13,6 @@ import signal
 import time
 
 from tests.demo import records
-from tests.support.patience import patient
 from tests.support.world import TICK, WorldError
 
 LOAD_REPORT_SECONDS = 10.0
@@ -125,7 +124,7 @@ class Watcher:
         return servers
 
     def wait(self, seconds):
-        until = time.time() + patient(seconds)
+        until = time.time() + seconds
         while time.time() < until:
             self.tick()
             time.sleep(TICK)
