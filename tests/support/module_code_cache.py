@@ -2,34 +2,95 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the compiled code of what Ansible sends to hosts, for the tests alone.
+"""Keeps what Ansible works out anew in every run, for the tests alone.
 
 Ansible sends each module as an archive of sources, and Python compiles what it imports from an archive anew each time:
-half of what a module costs. In a suite of thousands of them the same sources are compiled once. Whatever runs is the
-same; the benchmarks go without. The set-up installs it in build/venv, and it acts where MODULE_CODE_CACHE names a folder.
+half of what a module costs. A playbook compiles all plugins of collections anew, and looks in each file that a module
+imports for what that imports in turn. In a suite of thousands of runs the same sources are worked through once. Whatever
+runs is the same; the benchmarks go without. The set-up installs it in build/venv, and it acts where MODULE_CODE_CACHE
+names a folder.
 """
 
 import contextlib
+import gc
 import marshal
 import os
 import sys
 import zipimport
 from hashlib import sha256
+from importlib.machinery import PathFinder
 
-_compile = zipimport._compile_source
+_compile_source = zipimport._compile_source
 
 
-def _cached(path, source):
-    name = os.path.join(os.environ["MODULE_CODE_CACHE"], f"{sys.implementation.cache_tag}-{sha256(source).hexdigest()}")
-    # Whatever is wrong with the folder, the code is compiled.
+def _kept(make, *sources):
+    """What a function makes of these sources."""
+    digest = sha256(b"\0".join(sources)).hexdigest()
+    name = os.path.join(os.environ["MODULE_CODE_CACHE"], f"{sys.implementation.cache_tag}-{digest}")
+    # Whatever is wrong with the folder, it is made.
     with contextlib.suppress(OSError, ValueError, EOFError), open(name, "rb") as stream:
         return marshal.loads(stream.read())
-    code = _compile(path, source)
+    made = make()
     with contextlib.suppress(OSError):
         with open(f"{name}-{os.getpid()}", "wb") as stream:
-            stream.write(marshal.dumps(code))
+            stream.write(marshal.dumps(made))
         os.replace(f"{name}-{os.getpid()}", name)
-    return code
+    return made
 
 
-zipimport._compile_source = _cached
+def _in_archives(path, source):
+    return _kept(lambda: _compile_source(path, source), source)
+
+
+def _in_collections(finder):
+    def kept(source, filename, **more):
+        return _kept(lambda: compile(source, filename, **more), b"plugin", filename.encode(), source if isinstance(source, bytes) else source.encode())
+
+    finder.compile = kept
+    # A playbook makes much and drops little of it. Looking for what could be dropped is a fifteenth of its time.
+    gc.set_threshold(100_000, 20, 100)
+
+
+def _in_modules(common):
+    finder = common.ModuleDepFinder
+    look = finder.__init__
+    if look.__code__.co_varnames[:4] != ("self", "module_fqn", "module_data", "is_pkg_init"):  # ansible-core 2.20 and older
+        return
+
+    def kept(self, module_fqn, module_data, is_pkg_init=None):
+        if is_pkg_init is None:  # a module itself: more is read in it than what it imports
+            look(self, module_fqn, module_data)
+            return
+
+        def find():
+            look(self, module_fqn, module_data, is_pkg_init)
+            return self.submodules, self.optional_imports, [(each.package, each.resource) for each in self.embeds]
+
+        self.submodules, self.optional_imports, embeds = _kept(find, b"imports", module_fqn.encode(), b"%d" % is_pkg_init, module_data)
+        self.embeds = {common.EmbeddedResource(*each) for each in embeds}
+
+    finder.__init__ = kept
+
+
+class _Hook:
+    """Has a module of Ansible changed when it is imported."""
+
+    changes = {"ansible.utils.collection_loader._collection_finder": _in_collections, "ansible.executor.module_common": _in_modules}
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in cls.changes:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            cls.changes[name](module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+zipimport._compile_source = _in_archives
+sys.meta_path.insert(0, _Hook)
