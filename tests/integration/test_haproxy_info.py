@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import http.client
 import http.server
@@ -17,10 +18,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_former_processes, _hold_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
@@ -259,28 +259,36 @@ class TestWhatItSees:
         finally:
             other.stop()
 
-    def test_it_never_sees_a_hold_half_put(self, balancer):
-        """Looks beside one that puts and releases without a pause, until both states were seen often enough."""
+    def test_it_never_sees_a_hold_half_put(self, balancer, monkeypatch):
+        """One look begins at each command and each write of a hold that is put, and of one that is released."""
         one = balancer()
-        stopped = threading.Event()
-        seen = Counter()
-        deadline = time.monotonic() + patient(60)
+        seen, looks, steps = [], [], iter(())
 
-        def play():
-            while not stopped.is_set():
-                one.hold()
-                one.hold("absent")
+        def looked_at(kind, name):
+            call = getattr(kind, name)
 
-        player = threading.Thread(target=play)
-        player.start()
-        try:
-            # The lock takes whoever comes first, so many looks running may see the same.
-            while min(seen["none"], seen["held"]) < 20 or seen.total() < 200:
-                assert time.monotonic() < deadline, seen
-                seen[one.server()["condition"]] += 1
-        finally:
-            stopped.set()
-            player.join()
+            def begin(*arguments, **more):
+                if threading.current_thread() is threading.main_thread() and next(steps, False):
+                    looks.append(pool.submit(lambda: one.server()["condition"]))
+                    concurrent.futures.wait(looks, 0.05)
+                return call(*arguments, **more)
+
+            monkeypatch.setattr(kind, name, begin)
+
+        looked_at(_haproxy.Haproxy, "command")
+        looked_at(_hold_records.Store, "write")
+        looked_at(_hold_records.Store, "delete")
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            for state, other in (("present", "absent"), ("absent", "present")):
+                for due in range(100):
+                    steps = iter([False] * due + [True])
+                    one.hold(state)
+                    if not looks:
+                        break
+                    seen.append(looks.pop().result(patient(20)))
+                    steps = iter(())
+                    one.hold(other)
+                assert due > 5
         assert set(seen) == {"none", "held"}
 
     def test_the_first_hold_of_all_is_put_just_after_the_look(self, balancer, monkeypatch):
