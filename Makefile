@@ -13,13 +13,14 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 # Compiled tests are kept for the next run: it collects them in less than half the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The whole suite: quick parts first, then the longest, so that they are not left for the end. Of the integration tests, these files take longest.
+# The whole suite. What takes longest comes first, so that no worker is left alone with it in the end: the first parts go to a worker each. Of the integration
+# tests, the files in LONG take longest.
 LONG := $(patsubst %,tests/integration/test_%.py,azure_mistakes azure_handle_events health_probe event_watcher handle_events haproxy_hold nginx_hold awx eda)
 INTEGRATION := $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
-CHECKS := $(patsubst %,tests/checks/test_%.py,style docs sanity collection breakages)
-SUITE := $(wordlist 1,2,$(CHECKS)) tests/unit tests/conformance tests/molecule $(wordlist 3,9,$(CHECKS)) $(filter-out $(CHECKS),$(sort $(wildcard tests/checks/test_*.py))) \
-    tests/matrix tests/chaos $(INTEGRATION)
-# Much of it is waiting, so four on two cores. A file's tests stay together, files begin in the order above.
+CHECKS := $(patsubst %,tests/checks/test_%.py,sanity style docs collection breakages)
+SUITE := $(firstword $(CHECKS)) tests/molecule $(wordlist 2,3,$(CHECKS)) tests/unit tests/conformance $(wordlist 4,9,$(CHECKS)) \
+    $(filter-out $(CHECKS),$(sort $(wildcard tests/checks/test_*.py))) tests/matrix tests/chaos $(INTEGRATION)
+# Much of it is waiting, so four on two cores. A file's tests stay together (the parts of sanity do not, see tests/conftest.py), files begin in the order above.
 PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos

@@ -72,6 +72,20 @@ def pytest_timeout_set_timer(item, settings):
     return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=patient(settings.timeout)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getvalue("dist") == "loadfile":
+        from xdist.scheduler import LoadFileScheduling
+
+        class ByFile(LoadFileScheduling):
+            """A file's tests stay together, but for those of the longest file, which share nothing."""
+
+            def _split_scope(self, nodeid):
+                return nodeid if nodeid.startswith("tests/checks/test_sanity.py") else super()._split_scope(nodeid)
+
+        return ByFile(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item, nextitem):
     # ansible-test forks for each test. Unless each is the last one, a fork ends without stopping what a fixture has started for the whole file.

@@ -38,7 +38,13 @@ def _kept(make, *sources):
     return made
 
 
+def _collect_seldom():
+    """Ansible and its modules make much and drop little of it. Looking for what could be dropped is a fifteenth of their time."""
+    gc.set_threshold(100_000, 20, 100)
+
+
 def _in_archives(path, source):
+    _collect_seldom()
     return _kept(lambda: _compile_source(path, source), source)
 
 
@@ -47,8 +53,7 @@ def _in_collections(finder):
         return _kept(lambda: compile(source, filename, **more), b"plugin", filename.encode(), source if isinstance(source, bytes) else source.encode())
 
     finder.compile = kept
-    # A playbook makes much and drops little of it. Looking for what could be dropped is a fifteenth of its time.
-    gc.set_threshold(100_000, 20, 100)
+    _collect_seldom()
 
 
 def _in_modules(common):
