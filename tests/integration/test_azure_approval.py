@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.azure import ACKNOWLEDGE, NEEDED, SET, stand_in
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.site import Site, wait_until
 
@@ -102,7 +103,7 @@ def test_a_host_that_cannot_be_reached(site, azure):
 def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options, says_why):
     site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), **options})
     event_id = site.reboot()
-    run = site.run(handle_events_timeout=18)
+    run = site.run(handle_events_timeout=patient(18))
     assert run.status != 0
     assert site.admin_states()["web1"] == "drain"
     assert site.sent() == [] and site.simulator.statuses(event_id) == ["Scheduled"]
@@ -128,7 +129,7 @@ def test_what_azure_refuses_is_told(site, azure, monkeypatch, settings, environm
     site.use(azure, **options)
     site.silence_service()
     event_id = site.reboot()
-    run = site.run(handle_events_timeout=20)
+    run = site.run(handle_events_timeout=patient(20))
     assert run.status != 0
     assert said in run.output
     assert azure.acknowledged() == [] and site.simulator.statuses(event_id) == ["Scheduled"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.azure import LB, NEEDED, POOL
 from tests.support.azure_site import azure_site
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.site import until_said, wait_until
 
@@ -83,7 +84,7 @@ def test_a_lacking_right_is_named_with_its_scope(site):
     """In one run: as soon as one is named, it is there, and the next is lacking. At first the secret is wrong."""
     site.azure.settings(clients={"app": "another"})
     event_id = site.reboot("web1", NoticeSeconds=600)
-    process = site.start("handle_events", handle_events_timeout=25)
+    process = site.start("handle_events", handle_events_timeout=patient(25))
     until_said(process, "The secret is wrong")
     site.azure.settings(clients={"app": "right"})
     for action, scope in RIGHTS:
@@ -110,7 +111,7 @@ def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     event_id = site.reboot("web1", NoticeSeconds=600)
-    run = site.run(handle_events_timeout=8, **options)
+    run = site.run(handle_events_timeout=patient(8), **options)
     assert run.status != 0
     assert said in run.output
     assert site.simulator.event(event_id)["Approvals"] == []
@@ -121,7 +122,7 @@ def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options
 def test_a_pool_and_an_address_that_are_missing_are_told(site):
     site.write(own={"web1": "zz"}, of_hosts={"web2": {"load_balancer_azure_pool": POOL + "x"}})
     event_id = site.reboot("web1", "web2", NoticeSeconds=600)
-    run = site.run(handle_events_timeout=8)
+    run = site.run(handle_events_timeout=patient(8))
     assert run.status != 0
     assert "the pool web has no address 'zz'" in run.output
     assert "its addresses are a, b, c, d" in run.output

@@ -274,7 +274,7 @@ def test_a_server_that_is_down_is_named_and_hosts_of_other_clusters_go_on(site, 
     site.write_inventory({"drain_host_steps": [step]})
     cluster.fault("/nodes/web1", times=10**6, status=503, body="upstream is down")
     event_ids = {name: site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2")}
-    run = site.run(handle_events_timeout=30, graceful_azure_min_in_service=0)
+    run = site.run(handle_events_timeout=patient(30), graceful_azure_min_in_service=0)
     assert site.simulator.event(event_ids["web1"])["Approvals"] == []
     assert site.simulator.event(event_ids["web2"])["Approvals"], run.output
     assert "refused with 503: upstream is down" in run.output

@@ -244,6 +244,6 @@ class TestHandleEvents:
         ready.write_inventory(web1={"ansible_python_interpreter": str(python), "drain_host_steps": [dict(step[0], node="none")]})
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600)
         other = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
-        run = ready.run(handle_events_timeout=45, graceful_azure_min_in_service=0)
+        run = ready.run(handle_events_timeout=patient(45), graceful_azure_min_in_service=0)
         assert "Pacemaker (ha): " in run.event(event_id)["hosts"]["web1"]["reason"], run.output
         assert ready.simulator.event(event_id)["Approvals"] == [] and run.event(other)["outcome"] == "completed"

@@ -10,6 +10,7 @@ import json
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.site import Site
 
 FORMER = {"drain_host_ports": "graceful_azure_ports", "restore_service_url": "graceful_azure_health_url"}
@@ -39,7 +40,7 @@ def test_check_mode_and_what_is_held(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=None)
     run = site.run("handle_events", "--check")
     assert run.status == 0 and event_id in run.output and site.records() == [], run.output
-    run = site.run("handle_events", handle_events_timeout=20, graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
+    run = site.run("handle_events", handle_events_timeout=patient(20), graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
     assert site.admin_states()["web1"] == "drain", run.output
     run = site.run("holds")
     assert run.status == 0 and event_id in run.output and "www/web1" in run.output, run.output

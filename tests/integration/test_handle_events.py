@@ -80,7 +80,7 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     clients.start()
     try:
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-        run = site.run(handle_events_timeout=12)
+        run = site.run(handle_events_timeout=patient(12))
     finally:
         stopped.set()
         clients.join()
@@ -289,7 +289,7 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     site.simulator.fault({"Delay": 60}, vm="web1", method="POST")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     rules = [{"name": "as it is", "action": "approve"}]
-    process = site.start("handle_events", handle_events_timeout=40, graceful_azure_rules=rules, graceful_azure_min_in_service=0)
+    process = site.start("handle_events", handle_events_timeout=patient(40), graceful_azure_rules=rules, graceful_azure_min_in_service=0)
     wait_until(lambda: list(site.records()), 60, "the record of the approval")
     run = site.finish(process)
     failed = re.findall(r"^\d\d:\d\d:\d\d \S+  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
@@ -351,7 +351,7 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     tasks.write_text(json.dumps([reach, {"name": "It is told", "ansible.builtin.set_fact": {"drain_host_done": True}}]))
     site.write_inventory(web1={"drain_host_before": str(tasks)})
     first, second = (site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2"))
-    run = site.run(graceful_azure_min_in_service=0, handle_events_timeout=60)
+    run = site.run(graceful_azure_min_in_service=0, handle_events_timeout=patient(60))
     assert run.status != 0 and "web1: it has left the run" in run.output, run.output
     assert run.event(first)["hosts"]["web1"]["state"] == "needs_person" and site.simulator.event(first)["Approvals"] == []
     # It looked at the balancer for all; somebody else does.
@@ -515,7 +515,7 @@ class TestBadInput:
         (tmp_path / "one").mkdir(mode=0o700)
         (tmp_path / "two").symlink_to(tmp_path / "one")
         site.write_inventory(web1=folder, web2={"graceful_azure_state_dir": str(tmp_path / "two")})
-        output = self.failing(site, handle_events_timeout=15)
+        output = self.failing(site, handle_events_timeout=patient(15))
         assert f"web1 and web2 have the same folder for their records ({tmp_path / 'one'})" in output
         assert site.records() == [] and os.listdir(tmp_path / "one") == []
 
@@ -527,7 +527,7 @@ class TestBadInput:
         run = site.run("handle_events", "--check")
         said = f"The state folder {folder} lies in memory (tmpfs on /dev/shm), so a reboot empties it."
         assert said in run.output and run.status != 0
-        run = site.run(handle_events_timeout=15)
+        run = site.run(handle_events_timeout=patient(15))
         assert said in run.output and run.status != 0
         assert site.admin_states() == {"web1": "ready", "web2": "ready"} and not os.path.exists(folder)
         assert site.simulator.event(event_id)["Approvals"] == []
@@ -535,27 +535,27 @@ class TestBadInput:
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_no_such_socket(self, site):
-        output = self.failing(site, load_balancer_haproxy_socket="/nowhere/admin.sock", handle_events_timeout=15)
+        output = self.failing(site, load_balancer_haproxy_socket="/nowhere/admin.sock", handle_events_timeout=patient(15))
         assert "/nowhere/admin.sock" in output
 
     # The look is in test_haproxy_info.py, the plan in test_plan_faults.py.
     @pytest.mark.long
     def test_a_socket_at_user_level(self, site):
-        output = self.failing(site, load_balancer_haproxy_socket=site.haproxy.user_socket, handle_events_timeout=15)
+        output = self.failing(site, load_balancer_haproxy_socket=site.haproxy.user_socket, handle_events_timeout=patient(15))
         assert "level" in output
 
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_an_unknown_server(self, site):
         site.write_inventory(web1={"load_balancer_server": "www-one"})
-        output = self.failing(site, handle_events_timeout=15)
+        output = self.failing(site, handle_events_timeout=patient(15))
         assert "www-one" in output
 
     def test_a_record_cut_in_half(self, site):
         folder = site.folder / "state" / "web1"
         folder.mkdir(parents=True, mode=0o700)
         (folder / "task-x.json").write_text(json.dumps({"version": 1})[:8])
-        output = self.failing(site, handle_events_timeout=15)
+        output = self.failing(site, handle_events_timeout=patient(15))
         assert str(folder / "task-x.json") in output
 
     # The plan is in test_plan_faults.py.
@@ -563,7 +563,7 @@ class TestBadInput:
     def test_no_metadata_service(self, site):
         nothing = {"graceful_azure_imds_url": "http://127.0.0.1:9"}
         site.write_inventory(web1=nothing, web2=nothing)
-        output = self.failing(site, handle_events_timeout=15)
+        output = self.failing(site, handle_events_timeout=patient(15))
         assert "127.0.0.1:9" in output
 
 
@@ -653,7 +653,7 @@ def test_one_of_two_balancers_cannot_be_reached(site):
     )
     first = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     second = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
-    run = site.run(handle_events_timeout=45, graceful_azure_min_in_service=0)
+    run = site.run(handle_events_timeout=patient(45), graceful_azure_min_in_service=0)
     assert run.status != 0
     assert run.event(first)["hosts"]["web1"]["state"] == "needs_person"
     assert "lb2" in run.event(first)["hosts"]["web1"]["reason"]

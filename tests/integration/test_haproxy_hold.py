@@ -1058,7 +1058,7 @@ class Agent:
                 connection.sendall(self.word)
 
     def until_asked(self, times=2):
-        wanted, deadline = self.asked + times, time.monotonic() + 5
+        wanted, deadline = self.asked + times, time.monotonic() + patient(5)
         while self.asked < wanted:
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -23,6 +23,7 @@ from tests.support import load
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir
+from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
@@ -208,7 +209,7 @@ def test_a_folder_that_is_not_there_needs_a_person(make_site):
     site = make_site()
     site.write(web1={"load_balancer_health_probe_file": str(site.folder / "nowhere" / "file")})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run(handle_events_timeout=8)
+    run = site.run(handle_events_timeout=patient(8))
     assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
     assert "there is no folder" in run.event(event_id)["hosts"]["web1"]["reason"]
     assert site.records() == [] and site.simulator.event(event_id)["Approvals"] == []

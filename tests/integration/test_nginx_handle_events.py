@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.module import run_module
 from tests.support.nginx import NEEDED, Nginx
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.site import Site, wait_until
 
@@ -102,7 +103,7 @@ def test_a_mistake_in_the_configuration_is_told_and_nothing_is_changed(site):
     text = site.nginx.configuration.read_text().replace("upstream www {", "upstream www { least_con;")
     site.nginx.configuration.write_text(text)
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=600)
-    run = site.run(handle_events_timeout=8)
+    run = site.run(handle_events_timeout=patient(8))
     assert run.status != 0
     assert "unknown directive" in run.output
     assert "least_con" in run.output
@@ -117,7 +118,7 @@ def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
         checked = site.run("handle_events", "--check")
         assert checked.status != 0
         assert f"web2: {site.literal} in {site.nginx.configuration}, line " in checked.output
-        run = site.run(handle_events_timeout=10)
+        run = site.run(handle_events_timeout=patient(10))
         assert site.is_out("web2"), "it goes out of what it can go out of"
         assert f"{site.literal} in {site.nginx.configuration}, line " in run.output
         assert site.simulator.event(event_id)["Approvals"] == []

@@ -115,7 +115,7 @@ class ClusterSite(Site):
     def see_through(self, kind, name, impact, **more):
         """One event of a host from its notice to its end. Returns the run and the event's id."""
         event_id = self.simulator.post_event(EventType=kind, Resources=[name], ImpactSeconds=None, SettleSeconds=1)
-        process = self.start("handle_events", **{"handle_events_timeout": 150, **more})
+        process = self.start("handle_events", **{"handle_events_timeout": patient(150), **more})
         self._await(process, lambda: "Started" in self.simulator.statuses(event_id), "the event is started")
         impact(name)
         self.simulator.complete(event_id)
@@ -142,7 +142,7 @@ class ClusterSite(Site):
     def see_cancelled(self, name, is_out, **more):
         """An event that is cancelled when the host is out."""
         event_id = self.simulator.post_event(EventType="Reboot", Resources=[name])
-        process = self.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}], **{"handle_events_timeout": 150, **more})
+        process = self.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}], **{"handle_events_timeout": patient(150), **more})
         self._await(process, is_out, f"{name} is out")
         self.simulator.cancel(event_id)
         run = self.finish(process)
