@@ -30,13 +30,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     PREFIX,
     check_boolean,
     check_path,
-    check_role,
     forbidden,
     machines_of,
-    machines_of_role,
     misspelt,
+    names_for_responder,
     names_for_role,
     names_for_run,
+    read_responder,
+    read_role,
     read_settings,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
@@ -161,7 +162,10 @@ class ActionModule(ActionBase):
         if old:
             return dict(result, failed=True, msg="; ".join(old))
         role = self._task.args.get("role")
-        checked, warnings, mistakes = self._check_role(role, task_vars) if role else self._check_run(task_vars)
+        if role == "responder":
+            checked, warnings, mistakes = self._check_responder(task_vars)
+        else:
+            checked, warnings, mistakes = self._check_role(role, task_vars) if role else self._check_run(task_vars)
         result.update({"failed": True, "msg": "; ".join(printable(mistakes))} if mistakes else checked)
         if warnings:
             result["warnings"] = printable(warnings)
@@ -169,11 +173,18 @@ class ActionModule(ActionBase):
 
     def _check_role(self, role, task_vars):
         values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
-        mistakes = check_role(role, values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        found = (set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
+        settings, mistakes = read_role(role, task_vars["inventory_hostname"], values, *found)
         # A play of the user may say how all machines are reached.
         usual = self._task.get_play().connection
-        known = {} if mistakes else self._variables(machines_of_role(role, values), task_vars["hostvars"])
-        return {"connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
+        machines = {machine for balancer in settings.get("load_balancers", ()) for machine in balancer["hosts"]}
+        known = {} if mistakes else self._variables(sorted(machines), task_vars["hostvars"])
+        return {"settings": settings, "connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
+
+    def _check_responder(self, task_vars):
+        values, unresolved = resolve(self._templar, names_for_responder(), task_vars)
+        found, mistakes = read_responder(values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader)
+        return {"responder": found}, [], [*mistakes, *unresolved.values()]
 
     def _check_run(self, task_vars):
         hostvars = task_vars["hostvars"]

@@ -13,18 +13,17 @@ short_description: "Internal: check the variables of the hosts before anything i
 version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
-  - Without O(role), checks the variables of all hosts of the play and begins a run. Names, types, choices and defaults come from the
-    argument specs of the roles.
-  - With O(role), checks the variables that this role reads for one host. A role does this when it is used alone.
+  - Without O(role), checks the variables of all hosts of the play and begins a run.
+  - With O(role), checks the variables that this role reads for one host, and returns what it needs. A role does this when it is used alone.
   - Runs on the controller, connects to no host and changes nothing. If a variable is wrong it fails and names every mistake.
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
   role:
     description:
-      - The role whose variables are checked. All other options are for a run of the playbook.
+      - The role whose variables are checked, or V(responder) for the responder to health probes. All other options are for a run of the playbook.
     type: str
-    choices: [load_balancer, drain_host, approve_event, restore_service]
+    choices: [load_balancer, drain_host, approve_event, restore_service, responder]
   timeout:
     description:
       - Seconds after which the run ends. Needed without O(role).
@@ -79,8 +78,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settings:
-  description: The settings of each host, in the form that the plan reads.
-  returned: without O(role)
+  description: The settings of each host, in the form that the plan reads. With O(role), those of this host that the role needs.
+  returned: unless O(role=responder)
+  type: dict
+  sample: {}
+responder:
+  description: What the responder of this host needs.
+  returned: with O(role=responder)
   type: dict
   sample: {}
 run:
@@ -105,14 +109,14 @@ seen:
   sample: {}
 connection:
   description: How Ansible reaches a machine that does not say it.
-  returned: always
+  returned: unless O(role=responder)
   type: str
   sample: ssh
 unsaid_connections:
   description:
     - The machines that do not say how they are reached, if another one is reached in another way than the usual one.
     - With O(role), these are machines of the host's own balancers.
-  returned: always
+  returned: unless O(role=responder)
   type: list
   elements: str
   sample: []

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import LIST, PREFIX, entries_of_balancers
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
@@ -116,7 +116,7 @@ def _is_list_of_dictionaries(value: Any) -> bool:
 
 def _places_of(name: str, address: str | None, provider: TrafficDuty, entry: Json) -> list[Json]:
     """The places at one balancer. C(entry): it as in C(graceful_azure_duties)."""
-    settings = settings_by(provider.name, entry, name, address)
+    settings = settings_of(provider.name, entry, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: [])
     known = {"provider": provider.name, "server": settings["server"]}
     # A look that waits for nothing also ends in time if what it asks is silent.

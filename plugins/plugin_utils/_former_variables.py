@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Variables
 
 Written = tuple[Any, Callable[[str], str]]
 """An entry as the user wrote it, and what people call it and its options. An empty text stands for the entry itself."""
@@ -22,6 +22,10 @@ CUSTOM = "custom"
 BEFORE, AFTER = "drain_host_before", "drain_host_after"
 STEPS = (BEFORE, "drain_host_steps", "drain_host_services", AFTER)
 """The variables of which the drain steps of a host are made."""
+LISTS: Specs = {
+    "drain_host_steps": {"type": "list", "elements": "raw", "default": []},
+    "drain_host_services": {"type": "list", "elements": "str", "default": []},
+}
 RESTORING = ("restore_service_before", "restore_service_after")
 """Task files that run whenever a host is put back, before all else and after all else."""
 

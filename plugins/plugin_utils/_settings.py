@@ -145,18 +145,6 @@ class Given(NamedTuple):
     called_access: Called
 
 
-def _is_so_by_default(name: str, value: Any) -> bool:
-    """Whether a former variable has the default of its role, as every host has on which a role is used alone."""
-    option = next((_stated(role).get(name) for role in ROLES if name.startswith(f"{role}_")), None)
-    return option is not None and "default" in option and value == option["default"]
-
-
-def _set(variables: Variables) -> Variables:
-    """The variables without former ones that have their defaults."""
-    known = former.names()
-    return {name: value for name, value in variables.items() if name not in known or not _is_so_by_default(name, value)}
-
-
 def _duties_of(variables: Variables, known_hosts: Collection[str], files: Files, mistakes: list[str], needed: bool = True) -> Duties:
     """C(needed): whether it is a mistake if nothing says what the host hands over."""
     folder, loader = files
@@ -183,8 +171,7 @@ def _former_duties(variables: Variables, mistakes: list[str], needs_balancer: bo
     balancers, unread = former.entries_of_balancers(variables, of_balancers)
     if needs_balancer:
         mistakes.extend(of_balancers)
-    for name in ("drain_host_steps", "drain_host_services"):
-        read_options(variables, {name: _stated("drain_host")[name]}, str, mistakes)
+    read_options(variables, former.LISTS, str, mistakes)
     for provider, option, value, called in unread:
         is_file = provider == former.CUSTOM
         spec = types()["tasks" if is_file else provider].options[option] if provider else {"type": "float", "default": 120}
@@ -272,65 +259,88 @@ def machines_of(settings: Mapping[str, Json]) -> set[str]:
 
 def names_for_run() -> set[str]:
     """The names of the variables that the playbook reads of each host."""
-    return {*role_options(), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, LIST, ADDRESS}
+    return {*role_options(), *former.names(), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, ADDRESS}
 
 
 def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads."""
-    names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    given = _READ_BY[role]
+    names = {*_stated(role), *(OURS + name for name in given), *(name for name, option in former.VARIABLES.items() if option in given)}
+    names |= {ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
     if role == "approve_event":
-        return names | {"graceful_azure_resource_name"}
-    of_steps = former.STEPS if role == "restore_service" else ()
-    return {*names, DUTIES, LIST, *former.BALANCER, *of_steps}
+        return {*names, *former.ACCESS, "graceful_azure_resource_name"}
+    of_steps = () if role == "load_balancer" else former.STEPS
+    return {*names, DUTIES, LIST, *former.BALANCER, *of_steps, *(former.RESTORING if role == "restore_service" else ())}
 
 
-def check_role(
+def names_for_responder() -> set[str]:
+    """The names of the variables that tell about the responder."""
+    return {DUTIES, LIST, *former.BALANCER}
+
+
+def read_role(
     role: str,
+    name: str,
     variables: Variables,
     known_hosts: Collection[str],
     playbook_dir: str = "",
     loader: DataLoader | None = None,
     unresolved: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Every mistake in the variables that a role reads which is used alone. The arguments are those of C(read_settings), for one host."""
+) -> tuple[Json, list[str]]:
+    """Check the variables that a role reads which is used alone; returns the settings that it needs, in the plan's form, and every mistake as a sentence.
+
+    C(name): that of the host in the inventory. The other arguments are those of C(read_settings), for one host.
+    """
     files = (playbook_dir, loader or DataLoader())
     unresolved = unresolved or {}
     mistakes: list[str] = []
     read = names_for_role(role)
-    variables = _set({name: value for name, value in variables.items() if name in read})
-    used, _wrong = read_options(variables, {name: spec for name, spec in _used_by(role).items() if name not in unresolved}, str, mistakes)
+    variables = {key: value for key, value in variables.items() if key in read}
+    used, _wrong = read_options(variables, {option: spec for option, spec in _used_by(role).items() if option not in unresolved}, str, mistakes)
     given = _given_of(variables, _READ_BY[role], mistakes)
+    settings: Json = {}
     if role == "approve_event":
-        if _outside_of(given, mistakes):
+        settings["outside"] = _outside_of(given, mistakes)
+        if settings["outside"]:
             _check_witness(used, variables, known_hosts, mistakes)
     else:
-        needed = (role != "drain_host" or used.get("drain_host_state") != "running") and set(unresolved).isdisjoint((DUTIES, *former.DUTIES))
-        duties = _duties_of(variables, known_hosts, files, mistakes, needed)
-        balancers = listed.balancers_of(duties.entries, "", variables.get(ADDRESS))
-        if role == "drain_host":
-            drain = _drain_of(given, duties, mistakes)
-            if needed:
-                _beside(balancers, given, mistakes, ports=drain["ports"], timeout=drain["timeout"])
-        if role == "restore_service":
-            _beside(balancers, given, mistakes, asked=_restore_of(given, variables, mistakes)["ask"])
+        is_back = used.get("drain_host_state") == "running"
+        duties = _duties_of(variables, known_hosts, files, mistakes, not is_back and set(unresolved).isdisjoint((DUTIES, *former.DUTIES)))
+        settings["load_balancers"] = listed.balancers_of(duties.entries, name, variables.get(ADDRESS))
+        # What the other roles do with the variables that this one does not read is none of its business.
+        settings["drain_host"], settings["restore_service"] = _drain_of(given, duties, mistakes), _restore_of(given, variables, mistakes)
+        known: Options = {}
+        if role == "drain_host" and not is_back:
+            known = {"ports": settings["drain_host"]["ports"], "timeout": settings["drain_host"]["timeout"]}
+        elif role == "restore_service":
+            known = {"asked": settings["restore_service"]["ask"]}
+        _beside(settings["load_balancers"], given, mistakes, **known)
         _check_files(role, used, variables, duties, mistakes)
     _check_machine(variables, mistakes)
-    for name in (f"{role}_event_ids", "approve_event_ready_resources"):
-        if variables.get(name) == []:
-            mistakes.append(f"{name}: an empty list; name at least one, or leave it out")
-    return [*_not_of(unresolved, mistakes), *unresolved.values()]
+    for option in (f"{role}_event_ids", "approve_event_ready_resources"):
+        if variables.get(option) == []:
+            mistakes.append(f"{option}: an empty list; name at least one, or leave it out")
+    return settings, [*_not_of(unresolved, mistakes), *unresolved.values()]
 
 
-def machines_of_role(role: str, variables: Variables) -> list[str]:
-    """The machines at which a role acts or looks in a loop. C(variables): those of one host, in which C(check_role) has found no mistake."""
-    if role == "approve_event" or variables.get("drain_host_state") == "running":
-        return []
-    variables = _set(variables)
-    if variables.get(DUTIES) is not None:
-        entries = [entry for entry in variables[DUTIES] if isinstance(entry, dict)]
+def read_responder(variables: Variables, known_hosts: Collection[str], playbook_dir: str = "", loader: DataLoader | None = None) -> tuple[Json, list[str]]:
+    """What the responder of a host needs, by the options of its duty C(health_probe) without C(responder_); and every mistake as a sentence."""
+    mistakes: list[str] = []
+    duties = _duties_of(variables, known_hosts, (playbook_dir, loader or DataLoader()), mistakes, needed=False)
+    probe = next((entry for entry in duties.entries if entry.type == "health_probe"), None)
+    if probe:
+        options, called = probe.options, probe.called
     else:
-        entries = [entry for entry, _called in former.entries_of_balancers(variables, [])[0]]
-    return [str(machine) for entry in entries for machine in entry.get("hosts") or ()]
+        # The former variables may say it without a provider.
+        options = former.options_of("health_probe", {name[len(PREFIX) :]: value for name, value in variables.items() if name.startswith(PREFIX)})
+        options, _wrong = read_options(options, {name: dict(spec, required=False) for name, spec in types()["health_probe"].options.items()}, str, [])
+
+        def called(option: str) -> str:
+            return f"{DUTIES}: {option} of health_probe"
+
+    found = {name: options[f"responder_{name}"] for name in ("port", "url", "untouched_port", "state", "python")}
+    mistakes.extend(f"{called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])
+    return found, mistakes
 
 
 def _check_files(role: str, used: Options, variables: Variables, duties: Duties, mistakes: list[str]) -> None:
@@ -369,7 +379,7 @@ def _not_of(unresolved: Collection[str], mistakes: Iterable[str]) -> list[str]:
 
 def misspelt(hosts: Mapping[str, Variables]) -> list[str]:
     """A sentence for each variable that nobody reads and whose name is nearly that of one of ours. C(hosts): per name all its variables."""
-    known = {*role_options(all_of_them=True), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, NOTIFY, *_LEFT_BY_RUNS, LIST}
+    known = {*role_options(all_of_them=True), *former.names(), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, NOTIFY, *_LEFT_BY_RUNS}
     found: dict[tuple[str, str], list[str]] = {}
     meant: dict[str, list[str]] = {}
     for name, variables in hosts.items():
@@ -397,7 +407,6 @@ def _settings_of(
     unresolved: set[str],
     mistakes: list[str],
 ) -> tuple[Json, Duties]:
-    variables = _set(variables)
     for role in ROLES:
         # Of those that say how a role is used, the passes read the ones that they do not set themselves.
         specs = {option: spec for option, spec in _used_by(role).items() if option in role_options() and option not in unresolved}

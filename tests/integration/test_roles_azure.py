@@ -53,7 +53,7 @@ def test_out_drained_and_back(bed, azure):
     assert (second.result["done"], second.result["changed"]) == (True, False)
     assert drained.result["done"], run.output
     assert last.result["done"], run.output
-    assert "drain_host_ports: not set; provider azure_load_balancer needs" in refused.failure
+    assert "drain_host_ports: not set; azure_load_balancer needs" in refused.failure
     assert "has no address named z. Its addresses are: a, b, c, d" in missing.failure
     assert azure.members() == MEMBERS
     assert azure.balancer()["tags"] == {"owner": "me"}

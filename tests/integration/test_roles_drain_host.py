@@ -52,7 +52,7 @@ def test_it_waits_for_the_request_that_is_under_way(bed):
     # At first lb2 still sent requests here.
     assert run.steps[0].failure == "web1 is not drained; www/web1 on lb2 is in rotation"
     assert (run.status, run.changed) == (0, 0), run.output
-    assert run.steps[1].result == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": []}
+    assert run.steps[1].result == {"done": True, "changed": False, "reason": "web1 is drained", "failed_hosts": [], "conflicts": [], "left": [], "waiting_for": []}
 
 
 def test_a_time_out_says_what_is_left(bed):
@@ -158,7 +158,7 @@ def test_the_users_own_tasks(bed, tasks):
     run = bed.run(step, step, step, see, step, see, drain(drain_host_state="running", **files), see, rolespec=False)
     assert [one.result["done"] for one in run.steps] == [False, False, True, True, True], run.output
     reasons = [one.result["reason"].rsplit("/", 1)[-1] for one in run.steps[:2]]
-    assert reasons == ["before.yml has not set drain_host_done", "after.yml has not set drain_host_done"]
+    assert reasons == ["before.yml has not set graceful_azure_done", "after.yml has not set graceful_azure_done"]
     rounds = ["before", "before", "after", "after"]
     held = {"drain_host_after": ["E1"], "drain_host_before": ["E1"], "drained": ["E1"]}
     assert again == [(rounds, held), (rounds, held), (rounds, {})]
@@ -204,7 +204,7 @@ def test_a_step_begins_before_the_host_is_idle_and_a_service_does_not(bed):
 
 
 BAD = [
-    ({"drain_host_steps": [{"name": "queue", "type": "task"}]}, "drain_host_steps[0].type: 'task' is no type of step; did you mean tasks?"),
+    ({"drain_host_steps": [{"name": "queue", "type": "task"}]}, "drain_host_steps[0].type: 'task' is no type of duty; did you mean tasks?"),
     ({"drain_host_state": "gone"}, "drain_host_state must be one of: drained, running, got: gone"),
     ({"drain_host_timeout": -1}, "drain_host_timeout: -1 is not a number of seconds from 0 up"),
     ({"drain_host_timeout": "nan"}, "drain_host_timeout: 'nan' is not a number of seconds from 0 up"),
@@ -214,7 +214,7 @@ BAD = [
     ({"drain_host_ports": [70000]}, "drain_host_ports: 70000 is not a TCP port from 1 to 65535"),
     ({"drain_host_event_ids": []}, "drain_host_event_ids: an empty list; name at least one, or leave it out"),
     ({"drain_host_before": "/nowhere/before.yml"}, "drain_host_before: there is no task file /nowhere/before.yml"),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names of the machines on which the balancer runs"),
     ({"load_balancer_server": "web9"}, "lb1: No backend of HAProxy on socket"),
     ({"drain_host_services": ["app"]}, "No scheduled event names this host"),
 ]

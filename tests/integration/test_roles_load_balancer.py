@@ -70,16 +70,13 @@ def test_check_and_diff_mode_and_the_second_run(bed):
     assert (second.status, second.changed) == (0, 0)
 
 
-@pytest.mark.parametrize("variables", [{}, {"__graceful_azure_step": {}}], ids=["alone", "of handle_events"])
-def test_a_step_is_one_module_and_no_question(bed, variables):
-    run = bed.run(out(load_balancer_wait=False, **variables), back(load_balancer_wait=False, **variables), rolespec=False)
+def test_a_step_is_one_module_and_no_question(bed):
+    run = bed.run(out(load_balancer_wait=False), back(load_balancer_wait=False), rolespec=False)
     assert run.status == 0, run.output
     assert [step.result["done"] for step in run.steps] == [True, True]
     assert bed.simulator.requests() == []
-    # What ran in two steps: the provider's file, the hold, the result. A role that is used alone checks its variables first.
-    each = 3 if variables else 5
-    assert run.output.count("TASK [graceful.azure.load_balancer : ") - run.output.count("skipping: [web1]") == 2 * each
-    assert ("Refuse what cannot be right" in run.output) is not bool(variables)
+    # What ran in two steps: the check, the beginning, the files of the balancer, the hold, the results.
+    assert run.output.count("TASK [graceful.azure.load_balancer : ") - run.output.count("skipping: [web1]") == 2 * 8
 
 
 def test_a_dead_balancer_does_not_stop_the_others(bed):
@@ -116,7 +113,7 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     "role, variables",
     [
         ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
-        # Each role checks its variables in the same way; test_machines_of_role_alone (unit tests) tells for which machines.
+        # Each role checks its variables in the same way; test_how_machines_of_a_role_alone_are_reached (unit tests) tells for which machines.
         pytest.param("drain_host", {}, marks=pytest.mark.long),
         pytest.param("restore_service", {"restore_service_event_ids": ["E1"]}, marks=pytest.mark.long),
     ],
@@ -219,19 +216,19 @@ def test_several_balancers(bed):
 BAD = [
     (
         {"load_balancer_provider": "varnish"},
-        "load_balancer_provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: varnish",
+        "load_balancer_provider: 'varnish' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
     ),
     ({"load_balancer_state": "away"}, "load_balancer_state must be one of: out, in, got: away"),
-    ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state must be one of: drain, maint, got: stop"),
+    ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state: 'stop' is none of drain, maint"),
     ({"load_balancer_timeout": "soon"}, "load_balancer_timeout"),
     ({"load_balancer_timeout": -1}, "load_balancer_timeout: -1 is not a number of seconds from 0 up"),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; provider haproxy needs the inventory names of the machines on which the balancer runs"),
+    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names of the machines on which the balancer runs"),
     ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts: 'lb8' is not in the inventory; load_balancer_hosts: 'lb9' is not in the inventory"),
     ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
     ({"load_balancer_min_in_service": "many"}, "min_in_service: 'many' is neither a number of servers from 0 up nor a percentage"),
     ({"load_balancer_event_ids": []}, "load_balancer_event_ids: an empty list; name at least one, or leave it out"),
     ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
-    ({"load_balancer_provider": "custom"}, "load_balancer_custom_out and load_balancer_custom_in: both task files are needed for provider custom"),
+    ({"load_balancer_provider": "custom"}, "load_balancer_provider: neither out nor back is set; give at least one task file"),
     (
         {"load_balancer_provider": "custom", "load_balancer_custom_out": "/nowhere/out.yml", "load_balancer_custom_in": "/nowhere/in.yml"},
         "load_balancer_custom_out: there is no task file /nowhere/out.yml; load_balancer_custom_in: there is no task file /nowhere/in.yml",
@@ -251,9 +248,9 @@ def test_bad_input_is_refused_without_argument_specs_too(bed):
     bad = [
         (
             {"load_balancer_provider": "varnish"},
-            "value of load_balancer_provider must be one of: haproxy, nginx, health_probe, azure_load_balancer, custom, none, got: varnish",
+            "load_balancer_provider: 'varnish' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
         ),
-        ({"load_balancer_state": "away"}, "value of load_balancer_state must be one of: out, in, got: away"),
+        ({"load_balancer_state": "away"}, "load_balancer_state: 'away' is none of out, in"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
     ]
     run = bed.run(*(out(**variables) for variables, _message in bad), rolespec=False)
@@ -301,7 +298,7 @@ def test_a_provider_of_the_users_own_in_steps(bed, custom):
     run = bed.run(out(**step), out(**step), is_out, back(**step), back(**step), back(**step), rolespec=False)
     assert [one.result["done"] for one in run.steps] == [False, True, False, True, True]
     assert [one.result["changed"] for one in run.steps][-1] is False
-    assert run.steps[0].result["reason"].endswith("out.yml has not set load_balancer_done")
+    assert run.steps[0].result["reason"].endswith("out.yml has not set graceful_azure_done")
     assert rounds(custom) == ["out", "out", "in", "in"] and bed.records("web1") == {}
 
 
@@ -333,6 +330,6 @@ def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, c
 
 def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):
     run = bed.run(out(**CUSTOM, load_balancer_timeout=0))
-    assert run.step.failure.endswith("out.yml has not set load_balancer_done")
+    assert run.step.failure.endswith("out.yml has not set graceful_azure_done")
     # A later run goes on.
     assert bed.records("web1") == {"load_balancer_custom": ["E1"]}

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role
 
 from tests.support.checkout import ROOT
 from tests.support.roles import RoleBed
@@ -41,27 +42,32 @@ def examples(role):
 @pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service", "approve_event"])
 def test_settings_of_examples_are_accepted(tmp_path, role):
     for settings in examples(role)[2]:
-        needed = {"load_balancer_state": "out"} if role == "load_balancer" else {}
-        variables = dict(settings, **needed) if "load_balancer_list" in settings else dict(settings, load_balancer_provider="none", **needed)
+        variables = {"graceful_azure_duties": [], **settings, **({"load_balancer_state": "out"} if role == "load_balancer" else {})}
         for name in re.findall(r"tasks/\w+\.yml", str(variables)):
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text("- name: Nothing\n  ansible.builtin.meta: noop\n")
-        assert check_role(role, variables, KNOWN, str(tmp_path), DataLoader()) == []
+        assert read_role(role, "web1", variables, KNOWN, str(tmp_path), DataLoader())[1] == []
         # What is checked here is not passed over.
-        assert check_role(role, {key: [{"name": "one"}] for key in settings}, KNOWN, str(tmp_path), DataLoader()) != []
+        assert read_role(role, "web1", {**variables, "graceful_azure_duties": [{"name": "one"}]}, KNOWN, str(tmp_path), DataLoader())[1] != []
 
 
 @pytest.mark.long
 def test_examples(bed):
     balancer_plays, files, _settings = examples("load_balancer")
-    (custom,) = [play for play in balancer_plays if "custom" in play]
+    (custom,) = [play for play in balancer_plays if "traffic: true" in play]
     plays = [play for play in balancer_plays if play != custom] + examples("drain_host")[0] + examples("restore_service")[0] + examples("approve_event")[0]
     for host in ("web1", "web2"):
         bed.event(host)
     # The web servers of the bed are not where those of the example are.
     at = {"web1": bed.webs["web1"].port, "web2": bed.webs["web2"].port}
     url = "{{ 'http://localhost:%d/' if inventory_hostname == 'web1' else 'http://localhost:%d/' }}" % (at["web1"], at["web2"])
-    text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"')
+    text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"').replace("hosts: [lb1]}", "hosts: [lb1], socket: $HAPROXY_SOCKET}")
+    # The examples say themselves what the hosts hand over.
+    inventory = json.loads(bed.inventory.read_text())
+    for name, variables in inventory["all"]["hosts"].items():
+        former = ("load_balancer_", "drain_host_", "restore_service_")
+        inventory["all"]["hosts"][name] = {key: value for key, value in variables.items() if not key.startswith(former)}
+    bed.inventory.write_text(json.dumps(inventory))
 
     # The last example is for an event of both, which would have the one before it refuse.
     last = text.rindex("- name: Let an event of two hosts begin")
@@ -73,7 +79,7 @@ def test_examples(bed):
     (bed.folder / "tasks").mkdir()
     for name, text_of_file in files.items():
         (bed.folder / name).write_text(text_of_file.replace("https://balancer.example.com/api/servers", f"http://127.0.0.1:{at['web1']}"))
-    (bed.folder / "tasks" / "in.yml").write_text(files["tasks/out.yml"])
+    (bed.folder / "tasks" / "back.yml").write_text(files["tasks/out.yml"])
     together = bed.event("web1", "web2")
     run = bed.play(text[last:] + "\n" + custom)
     assert run.returncode == 0, run.stdout

@@ -119,7 +119,7 @@ def test_steps_with_tasks_of_the_users_own(bed, tasks):
     assert run.status == 0, run.output
     steps = [one.result for one in run.steps[2:]]
     assert [one["done"] for one in steps] == [False, False, False, True]
-    ends = ["before.yml has not set restore_service_done", "/: status 503", "after.yml has not set restore_service_done", "restored"]
+    ends = ["before.yml has not set graceful_azure_done", "/: status 503", "after.yml has not set graceful_azure_done", "restored"]
     assert [one["reason"].endswith(end) for one, end in zip(steps, ends, strict=True)] == [True] * 4
     assert tasks.read_text().split() == ["before", "before", "after", "after"]
     assert bed.admin() == 0 and bed.records("web1") == {}
@@ -159,7 +159,7 @@ def test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued(bed):
         bed.noted("in", "restore_service_done")
 
     first = bed.run(out, drain, step, rolespec=False)
-    assert first.status == 0 and first.steps[2].result["reason"].endswith("/in.yml has not set restore_service_done"), first.output
+    assert first.status == 0 and first.steps[2].result["reason"].endswith("/in.yml has not set graceful_azure_done"), first.output
     see()
     second = bed.run(step, step, rolespec=False)
     assert [one.result["done"] for one in second.steps] == [True, True], second.output

@@ -75,37 +75,36 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
             # What the settings name no more, and what went along with others, comes in with the last of them.
             own[-1]["names"] = []
         elif kind.record and (kind.common or there is not None):
-            found.insert(0, dict(_group(kind), idle=True, first=False))
+            found.insert(0, _group(kind))
     return found
 
 
-def _group(kind: HostDuty) -> StepGroup:
-    return {"type": kind.name, "files": kind.files or kind.name, "names": [], "steps": []}
+def _group(kind: HostDuty, idle: bool = True, first: bool = False) -> StepGroup:
+    return {"type": kind.name, "files": kind.files or kind.name, "idle": idle, "first": first, "names": [], "steps": []}
 
 
 def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
     found: list[StepGroup] = []
     for step in steps:
-        is_first = bool(step.get("first"))
-        if not (found and (found[-1]["type"], found[-1]["first"]) == (step["type"], is_first) and ON_HOST[step["type"]].together):
-            found.append(dict(_group(ON_HOST[step["type"]]), idle=step["idle"], first=is_first))
+        group = _group(ON_HOST[step["type"]], step["idle"], bool(step.get("first")))
+        is_same = bool(found) and all(found[-1][key] == group[key] for key in ("type", "idle", "first"))
+        if not (is_same and ON_HOST[step["type"]].together):
+            found.append(group)
         found[-1]["names"].append(step["name"])
         found[-1]["steps"].append(step)
     return found
 
 
-def drain_steps(present: Collection[str] | None = None, **given: Any) -> Json:
+def drain_steps(steps: Iterable[DrainStep]) -> Json:
     """What the roles go by: C(out), C(in) (groups), C(files_in) (whether task files run when the host comes in), C(in_only) (the records of steps
     that do nothing when the host goes out), C(undone) (the records of steps that no file of their own undoes), C(records) (the names of all records of
     task files that they may leave).
-
-    C(present): the kinds of records that the host has; None if nobody knows.
     """
-    steps = steps_of(**given)
+    steps = list(steps)
     recorded = [step for step in steps if step.get("record")]
     return {
         "out": groups_out(steps),
-        "in": groups_in(steps, present),
+        "in": groups_in(steps),
         "files_in": any(step["in"] for step in recorded),
         "in_only": [step["record"] for step in recorded if step["in"] and not step["out"]],
         "undone": [step["record"] for step in recorded if step["out"] and not step["in"]],

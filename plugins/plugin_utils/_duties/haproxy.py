@@ -84,12 +84,6 @@ def is_named(settings: BalancerSettings, server: Json) -> bool:
     return server["server"] == settings["server"] and (not settings.get("backends") or server["backend"] in settings["backends"])
 
 
-def backends_on(settings: BalancerSettings, machine: str) -> list[str]:
-    """The backends in which the name is the host's, on one machine; empty for all. A step of the playbook may have found them out (C(only_in))."""
-    found: list[str] = (settings.get("only_in") or {}).get(f"{machine} {settings['socket']}") or settings.get("backends") or []
-    return found
-
-
 def runs_nowhere(machines: Iterable[str]) -> str:
     return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
 
@@ -390,8 +384,7 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
 
 def _servers_of(settings: BalancerSettings, look: Result) -> list[Json]:
     """The host's servers on one machine."""
-    found = dict(settings, backends=backends_on(settings, str(look.get("item"))))
-    return [server for server in look.get("servers") or () if is_named(found, server)]
+    return [server for server in look.get("servers") or () if is_named(settings, server)]
 
 
 def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:

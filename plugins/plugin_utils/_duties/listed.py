@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_by, types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import Written
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, meant, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
@@ -142,8 +142,8 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
 
 def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> list[BalancerSettings]:
     """The settings of the duties that bring traffic, as the plan reads them. C(address): the C(ansible_host) of the host, or None."""
-    found = [dict(settings_by(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET)) for entry in entries if entry.traffic]
-    return found or [dict(settings_by(NONE, {}, host, address), quiet=QUIET)]
+    found = [dict(settings_of(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET)) for entry in entries if entry.traffic]
+    return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET)]
 
 
 def steps_of(entries: Sequence[Entry], is_former: bool = False) -> list[DrainStep]:

@@ -36,8 +36,11 @@ def types() -> dict[str, Duty]:
     return {**{name: duty for name, duty in TRAFFIC.items() if name not in (CUSTOM, NONE)}, **ON_HOST}
 
 
-def settings_by(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:
-    """The settings of one balancer. C(options): those of its entry in C(graceful_azure_duties). The rest as for C(settings_of)."""
+def settings_of(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:
+    """The settings of one balancer. C(options): those of its entry in C(graceful_azure_duties). C(host): the host's name in the inventory.
+
+    C(address): its C(ansible_host), if it has one.
+    """
     options = TRAFFIC[provider].completed(options, host, address)
     return {
         "provider": provider,

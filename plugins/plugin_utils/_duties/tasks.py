@@ -97,7 +97,7 @@ class TrafficTasks(TrafficDuty):
             return {"done": check_mode, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
         hold, needed = acts[0], self.needs_tasks(direction, acts)
         if task_done or needed:
-            reason = f"{task_file} has {'set' if task_done else 'not set'} load_balancer_done"
+            reason = f"{task_file} has {'set' if task_done else 'not set'} graceful_azure_done"
         elif is_unreachable(hold):
             reason = UNREACHABLE
         elif direction == "out":

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -21,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     together,
     without_answer,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Result, StepGroup
 
 LOOKING = 0.6
 """Seconds that a look at the balancer takes beyond those for which no session may come."""
@@ -90,48 +89,41 @@ def _result(
 def progress(
     host: str,
     state: str,
-    entries: Sequence[Options],
+    balancers: Sequence[BalancerSettings],
     looks: Sequence[Result],
     connections: Result,
     steps: Sequence[Result],
     forgotten: Result,
     group: StepGroup | None = None,
     check_mode: bool = False,
-    quiet: float = 3.0,
-    quiet_left: float | None = None,
     patience: float = 0.0,
     wait: bool = True,
-    address: str | None = None,
-    only_in: Json | None = None,
 ) -> Json:
     """What the tasks of the role go by.
 
-    C(entries): the balancers of the host, each by the options of the role load_balancer without their prefix.
+    C(balancers): the balancers of the host, as in the settings that the plan reads.
     C(looks): as for C(judge), with one of C(machines) in C(item).
     C(steps): the results of the drain steps that were taken so far, each with C(early) (whether it does not wait until the host is idle).
     C(group): the drain steps that may come next, if any.
-    C(quiet): seconds for which no new session may have come, if an entry does not say. C(quiet_left): what the passes say is left of them.
-    C(patience): seconds that the wait may still take. C(address): the host's C(ansible_host).
-    C(only_in): the backends in which the host's name is the host's, by machine and socket, where a step of the playbook has found that out.
+    C(patience): seconds that the wait may still take.
 
-    Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(entry), C(settings), C(number),
+    Returns C(result) (the C(drain_host_result)), C(machines) (what is to be looked at: C(machine), C(provider), C(settings), C(number),
     C(server), C(quiet)), C(busy) (what still goes on in the balancers), C(idle) (whether steps that wait for that may be taken), C(down) (whether all steps so
     far are done), C(next) (whether C(group) is to be taken now), C(look_seconds) (how long the looks may take), and C(pools) (the
     connections that are not counted).
     """
     taken = together(steps)
     early = together([step for step in steps if step.get("early")])
-    balancers = [dict(settings_of(entry, host, address), only_in=only_in) for entry in entries]
     # Templates of core before 2.19 yield texts.
-    quiets = [float(quiet_left if quiet_left is not None else quiet if entry.get("quiet") is None else entry["quiet"]) for entry in entries]
-    seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(entries))]
+    quiets = [float(settings["quiet"]) for settings in balancers]
+    seen = [[dict(look, item=look["item"]["machine"]) for look in looks if look["item"]["number"] == number] for number in range(len(balancers))]
     going_on = [sentence for settings, own in zip(balancers, seen) for sentence in busy(settings, own)]
     unanswered = [machine for own in seen for machine in without_answer(own)]
     idle = not going_on and bool(connections.get("idle", is_skipped(connections)))
-    # Two looks, half a second apart, belong to it in any case. A step of a pass leaves the rest to the next ones, and a wait must
-    # not last into the impact. A step of a playbook of the user's own looks for as long as is asked, or it would never be done.
+    # Two looks, half a second apart, belong to it in any case. A wait must not last into the impact. A single step looks for as long as is asked, or it
+    # would never be done.
     least = max(quiets) + LOOKING
-    if quiet_left is not None or wait:
+    if wait:
         least = min(least, LONGEST_LOOK)
     return {
         "result": _result(host, state, going_on, unanswered, connections, taken, forgotten, early, check_mode),
@@ -139,13 +131,12 @@ def progress(
             {
                 "machine": machine,
                 "provider": settings["provider"],
-                "entry": entry,
                 "settings": settings,
                 "number": number,
                 "server": settings["server"],
                 "quiet": quiets[number],
             }
-            for number, (entry, settings) in enumerate(zip(entries, balancers))
+            for number, settings in enumerate(balancers)
             for machine in TRAFFIC[settings["provider"]].looks_at(settings)
         ],
         "busy": going_on,

@@ -10,10 +10,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import NONE, TRAFFIC, settings_by
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import options_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Result
 
 Each = TypeVar("Each")
 
@@ -67,39 +66,24 @@ def _goes_on(result: RoleResult, direction: str, acts: Iterable[Result]) -> bool
     return not gathered(acts, "refused") if direction == "out" else result["done"]
 
 
-def settings_of(entry: Options, host: str, address: str | None = None) -> BalancerSettings:
-    """The settings of one balancer. C(entry): the options of the role without their prefix. C(host): the host's name in the inventory.
-
-    C(address): its C(ansible_host), if it has one.
-    """
-    provider = entry.get("provider") or NONE
-    return settings_by(provider, options_of(provider, entry), host, address)
-
-
 def progress(
-    host: str,
-    entry: Options,
+    settings: BalancerSettings,
     direction: str,
     acts: Sequence[Result] = (),
     before: RoleResult | None = None,
     check_mode: bool = False,
-    address: str | None = None,
     **more: Any,
 ) -> Json:
     """What the tasks of the role need to know after the acts at one balancer.
 
-    C(entry): the balancer, by the options of the role without their prefix. C(before): the result of the balancers before it in C(load_balancer_list).
-    C(address): the host's C(ansible_host).
+    C(settings): as for C(judge). C(before): the result of the balancers before it.
 
-    Returns C(settings) (those of C(settings_of)), C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks)
-    (whether the user's own tasks must run), C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on)
-    (whether the next balancer may be changed).
+    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks must run),
+    C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on) (whether the next balancer may be changed).
     """
-    settings = settings_of(entry, host, address)
     result = judge(settings, direction, acts, check_mode, **more)
     refused = not check_mode and bool(gathered(acts, "refused"))
     return {
-        "settings": settings,
         "own": result,
         "result": _after(before, result) if before else result,
         "needs_tasks": TRAFFIC[settings["provider"]].needs_tasks(direction, acts),

@@ -83,8 +83,6 @@ def progress(
     steps: Sequence[Result],
     answer: Result,
     balancer: RoleResult | None,
-    records: Sequence[Result] = (),
-    present: Collection[str] | None = None,
     files: Sequence[str] = (),
     own: Result | None = None,
     check_mode: bool = False,
@@ -92,26 +90,29 @@ def progress(
 ) -> Json:
     """What the tasks of the role go by.
 
-    C(steps): the results of the drain steps that were taken so far.
-    C(records): the results of M(graceful.azure.task_hold) that recorded the user's tasks. C(files): the names of these.
-    C(present): the kinds of records that the host has; None if nobody knows.
+    C(steps): the results of the drain steps that were taken so far, each with C(first) (whether it comes back when the host is in its balancers again).
+    C(files): the names of the records of the user's task files.
     C(own): the result of M(graceful.azure.task_hold) for the step whose task file is next.
 
     Returns C(result) (the C(restore_service_result)), C(next) (whether the next drain step is to be taken), C(runs_file) (whether the task file of
-    that step is to run), C(before_done) (whether the tasks that come first were done by an earlier step), C(up) (whether everything runs that has to
-    answer), C(may_go_back), C(given_back), and C(forgets) (the records to be removed, also those of task files that are set no more).
+    that step is to run), C(up) (whether everything runs that has to answer), C(may_go_back), C(given_back), C(is_back) (whether all steps are back, too),
+    and C(forgets) (the records to be removed, also those of task files that are set no more).
     """
-    taken = together(steps)
-    goes_back = may_go_back(taken, answer, unfinished)
+    last = together([step for step in steps if step.get("first")])
+    taken = together([step for step in steps if not step.get("first")])
+    # Which file is unfinished tells the last step that was taken.
+    of_last = unfinished if last is not NOTHING else ""
+    goes_back = may_go_back(taken, answer, "" if of_last else unfinished)
+    given_back = goes_back and bool((balancer or {}).get("done"))
     return {
-        "result": judge(host, taken, answer, balancer, unfinished, check_mode, lost_steps(present or (), files)),
-        "next": check_mode or is_up(taken, unfinished),
+        "result": judge(host, taken, answer, balancer, "" if of_last else unfinished, check_mode, last=last),
+        "next": check_mode or (is_up(taken, unfinished) and is_done(last)),
         "runs_file": _runs_file(own or {}),
-        "before_done": any(record.get("done") and record["item"] == "restore_service_before" for record in records),
-        "up": is_up(taken, unfinished),
+        "up": is_up(taken, "" if of_last else unfinished),
         "may_go_back": goes_back,
-        "given_back": goes_back and bool((balancer or {}).get("done")),
-        "forgets": _in_order([*(ENDED if present is None else ended(present)), *files]),
+        "given_back": given_back,
+        "is_back": given_back and is_done(last),
+        "forgets": _in_order([*ENDED, *files]),
     }
 
 
@@ -134,7 +135,7 @@ def may_go_back(steps: Result = NOTHING, answer: Result = NOTHING, unfinished: s
 
 def _left(steps: Result, answer: Result, given_back: Result, unfinished: str) -> list[str]:
     if unfinished:
-        return [f"{unfinished} has not set restore_service_done"]
+        return [f"{unfinished} has not set graceful_azure_done"]
     if is_unreachable(steps) or is_unreachable(answer):
         return [UNREACHABLE]
     if not is_up(steps):

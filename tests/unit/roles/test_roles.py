@@ -10,8 +10,6 @@ import re
 
 import pytest
 import yaml
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
 
 from tests.support.checkout import ROOT
 
@@ -26,44 +24,10 @@ def options(role):
     return load(role, "meta/argument_specs.yml")["argument_specs"]["main"]["options"]
 
 
-def variables_of_files(role, owner=None):
-    """Every variable that the role's own files set or read, as far as its name tells that it is the role's own, or the owner's."""
+def variables_of_files(role):
+    """Every variable that the role's own files set or read, as far as its name tells that it is the role's own."""
     text = "".join(path.read_text() for folder in ("tasks", "vars", "defaults") for path in (ROOT / "roles" / role / folder).glob("*.yml"))
-    return set(re.findall(rf"(?<![\w.])({owner or role}_\w+)", text))
-
-
-# What describes the balancer and is of use only to the role that waits for it.
-READ_BY = {"load_balancer_haproxy_hard_stop_after": "drain_host"}
-OF_LOOKS = {"haproxy_hard_stop_after", "health_probe_interval", "health_probe_threshold", "health_probe_margin", "health_probe_peer"}
-# Of the responder, which is installed apart.
-OF_RESPONDER = {"health_probe_responder_untouched_port"}
-# Nobody can look at what task files of the user's own have done.
-OF_TASKS = {"custom_out", "custom_in"}
-
-
-class Recorder(dict):
-    """Options of a balancer, and which of them were read."""
-
-    def __init__(self, **given):
-        super().__init__(given)
-        self.read = set()
-
-    def get(self, key, default=None):
-        self.read.add(key)
-        return super().get(key, default)
-
-    def __getitem__(self, key):
-        self.read.add(key)
-        return super().__getitem__(key)
-
-
-@pytest.mark.parametrize(("role", "variable"), [("drain_host", "__drain_host_balancer"), ("load_balancer", "__load_balancer_entry")])
-@pytest.mark.parametrize("provider", TRAFFIC)
-def test_a_role_hands_on_every_option_of_its_balancer(role, variable, provider):
-    """An entry of load_balancer_list has them all. Of the single variables, a role makes such an entry itself."""
-    entry = Recorder(provider=provider, hosts=["lb1"])
-    settings_of(entry, "web1")
-    assert entry.read - set(load(role, "vars/main.yml")[variable]) <= (OF_RESPONDER | OF_TASKS if role == "drain_host" else OF_RESPONDER | OF_LOOKS)
+    return set(re.findall(rf"(?<![\w.])({role}_\w+)", text))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -78,9 +42,7 @@ def test_every_variable_is_in_the_argument_specs(role):
     # Facts and the names of records.
     others = {f"{role}_{name}" for name in ("result", "done", "idle", "before", "after", "custom")}
     assert variables_of_files(role) - others <= set(options(role))
-    elsewhere = {name for name, reader in READ_BY.items() if name.startswith(f"{role}_")}
-    assert all(name in variables_of_files(READ_BY[name], role) for name in elsewhere)
-    assert set(options(role)) <= variables_of_files(role) | elsewhere
+    assert set(options(role)) <= variables_of_files(role)
 
 
 @pytest.mark.parametrize("role", ROLES)

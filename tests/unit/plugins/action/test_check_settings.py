@@ -10,7 +10,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.action import check_settings
 from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import machines_of_role, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
 ARGS = {"wait": True, "timeout": 60, "sleep": 1, "observe_timeout": 5}
@@ -54,25 +54,6 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
 
 
-HAPROXY = {"provider": "haproxy", "hosts": ["lb1"]}
-
-
-@pytest.mark.parametrize(
-    "role, variables, machines",
-    [
-        ("load_balancer", {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1", "lb2"]}, ["lb1", "lb2"]),
-        ("load_balancer", {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}, "app", {"type": "nginx", "hosts": ["lb2"]}]}, ["lb1", "lb2"]),
-        ("restore_service", {"load_balancer_list": [HAPROXY, {"provider": "none"}, {**HAPROXY, "hosts": ["lb2"]}]}, ["lb1", "lb2"]),
-        ("drain_host", {"drain_host_state": "drained", "load_balancer_list": [HAPROXY]}, ["lb1"]),
-        ("drain_host", {"drain_host_state": "running", "load_balancer_list": "is not read"}, []),
-        ("approve_event", {"load_balancer_hosts": ["lb1"]}, []),
-        ("load_balancer", {}, []),
-    ],
-)
-def test_machines_of_role_alone(role, variables, machines):
-    assert machines_of_role(role, variables) == machines
-
-
 def test_how_machines_of_a_role_alone_are_reached():
     """The play says how all are reached, or one says it of itself. What the play sets counts, too."""
 
@@ -86,8 +67,12 @@ def test_how_machines_of_a_role_alone_are_reached():
     known = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1", "lb2"], "load_balancer_state": "out"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check_settings, "resolve", lambda _templar, _names, variables: (known, {}))
-        checked, _warnings, mistakes = action._check_role("load_balancer", {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/"})
-    assert (checked, mistakes) == ({"connection": "paramiko", "unsaid_connections": ["lb2"]}, [])
+        checked, _warnings, mistakes = action._check_role(
+            "load_balancer", {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/", "inventory_hostname": "web1"}
+        )
+    assert (checked["connection"], checked["unsaid_connections"], mistakes) == ("paramiko", ["lb2"], [])
+    (balancer,) = checked["settings"]["load_balancers"]
+    assert (balancer["hosts"], balancer["server"]) == (["lb1", "lb2"], "web1")
 
 
 def test_a_socket_that_is_set_for_the_balancer_alone():

@@ -9,17 +9,17 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import azure_load_balancer as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import check_role, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role, read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import drain_host
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, progress, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
 
 POOL = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb/backendAddressPools/web"
 PROVIDER = TRAFFIC["azure_load_balancer"]
-ENTRY = {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "a", "azure_arm_url": "https://arm.example"}
-SETTINGS = settings_of(ENTRY, "web1")
+ENTRY = {"pool": POOL, "address": "a", "arm_url": "https://arm.example"}
+SETTINGS = settings_of("azure_load_balancer", ENTRY, "web1")
 KEY = f"localhost {POOL.lower()}"
 
 
@@ -57,7 +57,7 @@ def test_what_a_state_means(seen, rotates, condition, must_go_out):
 
 
 def test_a_host_may_be_known_by_its_ip_address():
-    settings = settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.4"), "web1")
+    settings = settings_of("azure_load_balancer", {**ENTRY, "address": "", "ip_address": "10.0.0.4"}, "web1")
     assert [place.member for place in traffic(address("x"), settings=settings).places] == ["x"]
     ((_machine, module, options),) = PROVIDER.acts(settings, "out", {"state": "present"}, {})
     assert (module, options["ip_address"], "address" in options) == ("azure_load_balancer_hold", "10.0.0.4", False)
@@ -83,20 +83,20 @@ def test_how_a_host_is_known_if_nothing_else_is_set(name, ansible_host, known_as
     variables.update({"drain_host_ports": [80], **({"ansible_host": ansible_host} if ansible_host else {})})
     settings, mistakes = read_settings({name: variables}, {name})
     assert mistakes == []
-    assert check_role("load_balancer", {**variables, "load_balancer_state": "out"}, {name}) == []
+    of_role, mistakes = read_role("load_balancer", name, {**variables, "load_balancer_state": "out"}, {name})
+    assert mistakes == [] and of_role["load_balancers"][0]["known_as"] == known_as
     (balancer,) = settings[name]["load_balancers"]
     (known,) = known_as.values()
     assert (balancer["server"], balancer["known_as"]) == (known, known_as)
-    assert progress(name, where, "out", address=ansible_host)["settings"]["known_as"] == known_as
-    (machine,) = drain_host.progress(name, "idle", [where], [], {}, [], {}, address=ansible_host)["machines"]
+    (machine,) = drain_host.progress(name, "idle", [balancer], [], {}, [], {})["machines"]
     assert machine["server"] == known
     ((place,), _mistakes) = read_places(name, variables)
     assert place["options"]["servers"] == [known]
 
 
 def test_what_is_set_counts_before_the_ansible_host():
-    assert settings_of(ENTRY, "web1", "10.0.0.9")["known_as"] == {"address": "a"}
-    assert settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.4"), "web1", "10.0.0.9")["known_as"] == {"ip_address": "10.0.0.4"}
+    assert settings_of("azure_load_balancer", ENTRY, "web1", "10.0.0.9")["known_as"] == {"address": "a"}
+    assert settings_of("azure_load_balancer", {**ENTRY, "address": "", "ip_address": "10.0.0.4"}, "web1", "10.0.0.9")["known_as"] == {"ip_address": "10.0.0.4"}
 
 
 def test_an_address_that_is_not_there_forbids_every_step():
@@ -109,7 +109,7 @@ def test_an_address_that_is_not_there_forbids_every_step():
 
 
 def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
-    settings = settings_of(dict(ENTRY, azure_address="", azure_ip_address="10.0.0.9"), "web1", None)
+    settings = settings_of("azure_load_balancer", {**ENTRY, "address": "", "ip_address": "10.0.0.9"}, "web1")
     result = {"addresses": [dict(address("b"), ip_address="10.0.0.5"), dict(address("c"), ip_address=None)]}
     (said,) = words.mistakes_in(settings, result)
     assert said.endswith("its addresses are b (10.0.0.5), c (IP address not known)")
@@ -119,7 +119,7 @@ def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
 
 @pytest.mark.parametrize("known_by, value", [("azure_address", "a"), ("azure_ip_address", "10.0.0.4")])
 def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_by, value):
-    own = {f"load_balancer_{key}": given for key, given in {**ENTRY, "azure_address": "", known_by: value}.items()}
+    own = {"load_balancer_provider": "azure_load_balancer", "load_balancer_azure_pool": POOL, f"load_balancer_{known_by}": value}
     hosts = {name: {**own, "drain_host_ports": [80]} for name in ("web1", "web2")}
     assert read_settings(hosts, set(hosts))[1] == [f"web2: load_balancer_{known_by}: {value!r} on pool web is web1's server already"]
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_no_observation(passing):
 
 
 def test_hosts_of_one_pool_share_one_look_and_no_secret_is_in_it():
-    other = settings_of(dict(ENTRY, azure_address="b"), "web2")
+    other = settings_of("azure_load_balancer", {**ENTRY, "address": "b"}, "web2")
     (look,) = PROVIDER.looks([("web1", SETTINGS), ("web2", other)], {"web1": 3.0}, lambda *_: ())
     assert (look.key, look.machine, look.wait_for) == (KEY, "localhost", [])
     assert look.options == {"pools": [POOL], "servers": ["a", "b"], "errors_as_result": True, "arm_url": "https://arm.example"}
@@ -164,9 +164,9 @@ def test_a_look_that_is_older_than_an_act_shows_it_not():
     assert PROVIDER.shows({"addresses": [address(state="Down", condition="held", held_by=["e1"]), address("b")]}, act)
 
 
-@pytest.mark.parametrize("known", [{"azure_address": "A"}, {"azure_address": "", "azure_ip_address": "2001:DB8:0::4"}])
+@pytest.mark.parametrize("known", [{"address": "A"}, {"address": "", "ip_address": "2001:DB8:0::4"}])
 def test_a_host_is_known_in_any_spelling(known):
-    settings = settings_of(dict(ENTRY, **known), "web1")
+    settings = settings_of("azure_load_balancer", {**ENTRY, **known}, "web1")
     (place,) = traffic(address(ip_address="2001:db8::4"), address("b", ip_address="2001:db8::5"), settings=settings).places
     assert place.member == "a"
     record = Record("azure_address", {"pool": POOL, "address": "a"}, {"E1": Entry("2026-11-24T12:00:00Z")}, for_server="2001:db8::4")
@@ -209,8 +209,9 @@ def test_the_result_of_the_role(direction, act, done, reason):
     ],
 )
 def test_options_that_cannot_be_right(more, said):
-    variables = {f"load_balancer_{name}": value for name, value in {**ENTRY, **more, "state": "out"}.items()}
-    assert any(said in mistake for mistake in check_role("load_balancer", variables, {"web1"}))
+    given = {"provider": "azure_load_balancer", "state": "out", **{f"azure_{name}": value for name, value in ENTRY.items()}, **more}
+    variables = {f"load_balancer_{name}": value for name, value in given.items()}
+    assert any(said in mistake for mistake in read_role("load_balancer", "web1", variables, {"web1"})[1])
 
 
 def test_ports_are_needed_because_azure_counts_nothing():

@@ -83,8 +83,8 @@ class TestOneList:
 
     def test_one_of_the_two_files(self):
         out, back = {"name": "a", "type": "tasks", "out": "/out.yml"}, {"name": "b", "type": "tasks", "in": "/in.yml"}
-        told = drain_steps(steps=[out, back], present=[])
-        assert (names(told["out"]), names(told["in"]), told["files_in"]) == ([["a"]], [["b"]], True)
+        told = drain_steps(steps_of(steps=[out, back]))
+        assert (names(told["out"]), names(told["in"]), told["files_in"]) == ([["a"]], [[], ["b"]], True)
         assert told["in_only"] == ["restore_service_step_b"]
         assert told["undone"] == ["drain_host_step_a"] and told["records"] == ["drain_host_step_a", "restore_service_step_b"]
 

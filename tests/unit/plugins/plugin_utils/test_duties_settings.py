@@ -10,7 +10,7 @@ import re
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import GIVEN, OF_DUTIES, check_role, names_for_role, names_for_run, read_settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import GIVEN, OF_DUTIES, names_for_role, names_for_run, read_role, read_settings
 
 from tests.support.checkout import ROOT
 
@@ -289,7 +289,7 @@ def test_a_balancer_among_the_targets_needs_none():
 def test_what_cannot_be_resolved_is_told_once():
     unresolved = {"web1": {"graceful_azure_duties": "graceful_azure_duties: '{{ typo }}' cannot be resolved: 'typo' is undefined"}}
     assert read_settings({"web1": {}}, HOSTS, unresolved=unresolved)[1] == [f"web1: {unresolved['web1']['graceful_azure_duties']}"]
-    assert check_role("drain_host", {}, HOSTS, unresolved=unresolved["web1"]) == [*unresolved["web1"].values()]
+    assert read_role("drain_host", "web1", {}, HOSTS, unresolved=unresolved["web1"])[1] == [*unresolved["web1"].values()]
 
 
 @pytest.mark.parametrize(
@@ -369,11 +369,11 @@ def test_a_variable_beside_a_former_one(former, said):
 def test_a_role_that_is_used_alone_checks_what_it_reads(role):
     state = {"load_balancer": "out", "drain_host": "drained"}
     given = {"graceful_azure_duties": [HAPROXY, "app"], **({f"{role}_state": state[role]} if role in state else {})}
-    assert check_role(role, given, HOSTS) == []
-    assert check_role(role, {**given, "graceful_azure_duties": [{**HAPROXY, "hosts": ["lb9"]}]}, HOSTS) == [
+    assert read_role(role, "web1", given, HOSTS)[1] == []
+    assert read_role(role, "web1", {**given, "graceful_azure_duties": [{**HAPROXY, "hosts": ["lb9"]}]}, HOSTS)[1] == [
         "graceful_azure_duties[0].hosts: 'lb9' is not in the inventory"
     ]
-    (mistake,) = check_role(role, {key: value for key, value in given.items() if key != "graceful_azure_duties"}, HOSTS)
+    (mistake,) = read_role(role, "web1", {key: value for key, value in given.items() if key != "graceful_azure_duties"}, HOSTS)[1]
     assert mistake.startswith("graceful_azure_duties: not set; ")
 
 

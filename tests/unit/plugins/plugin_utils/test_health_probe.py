@@ -12,10 +12,10 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
 
 PROVIDER = TRAFFIC["health_probe"]
 FILE = {"health_probe_action": "file", "health_probe_file": "/run/maintenance"}
@@ -57,7 +57,9 @@ def test_several_may_only_check(peers):
     (place,) = PROVIDER.traffic(balancer, None, {}, {next_look.key: seen}, None).places
     known = ["168.63.129.16", "10.0.0.10"]
     assert (balancer["peer"], [pool.address for pool in place.pools], next_look.options["peer"]) == (known, known, known)
-    assert TRAFFIC["health_probe"].pools(settings_of(dict(FILE, provider="health_probe", health_probe_peer=peers), "web1"), []) == list(map(Pool, known))
+    assert TRAFFIC["health_probe"].pools(settings_of("health_probe", {"action": "file", "file": "/run/maintenance", "peer": peers}, "web1"), []) == list(
+        map(Pool, known)
+    )
 
 
 def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
@@ -206,7 +208,7 @@ def look(notice_left=0.0, probe=None, new=(), **more):
     return {"answer": answer(**more), "notice_left": notice_left, "probe": probe, "new_connections": list(new), "connections": [], "idle": True}
 
 
-SETTINGS = settings_of(dict(FILE, provider="health_probe", health_probe_url="http://localhost:8080/health"), "web1")
+SETTINGS = settings_of("health_probe", {"action": "file", "file": "/run/maintenance", "url": "http://localhost:8080/health"}, "web1")
 
 
 def still_there(look):

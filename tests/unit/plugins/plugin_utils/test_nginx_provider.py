@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
 
 NGINX, WORDS = TRAFFIC["nginx"], TRAFFIC["nginx"]
 ONE, TWO = "10.0.0.4:80", "10.0.0.5:80"
@@ -21,7 +21,7 @@ UP = "/etc/nginx/up.conf"
 
 
 def settings(**more):
-    return settings_of({"provider": "nginx", "hosts": ["lb1"], "server": ONE, **more}, "web1")
+    return settings_of("nginx", {"hosts": ["lb1"], "server": ONE, **more}, "web1")
 
 
 def server(name=ONE, **more):
@@ -118,7 +118,7 @@ def test_a_mistake_in_the_configuration_does_not_matter_where_nothing_is_to_be_c
 
 
 def test_files():
-    of = settings(nginx_files=["/link.conf", "/none.conf"])
+    of = settings(files=["/link.conf", "/none.conf"])
     found = traffic(server(), server(file="/other.conf", upstream="api"), of=of, files={"/link.conf": UP, "/none.conf": None})
     assert [place.name for place in found.places] == ["10.0.0.4:80 in upstream shop on lb1"]
     assert found.mistakes == ("balancer lb1: /none.conf is not part of the configuration /etc/nginx/nginx.conf of nginx (option files)",)
@@ -132,7 +132,7 @@ def test_a_look_that_failed_tells_nothing():
 
 
 def test_looks_and_acts():
-    mine, other = settings(nginx_files=[UP]), settings(server=TWO)
+    mine, other = settings(files=[UP]), settings(server=TWO)
     (found,) = NGINX.looks([("web1", mine), ("web2", other)], {"web1": 3.0}, lambda _host, _key: ())
     assert (found.key, found.machine, found.module, found.options) == (
         "lb1 nginx",
@@ -154,7 +154,7 @@ def test_records():
     machine = MachineObservation("lb1 nginx", look(out()), [record])
     assert [found for found, _machine in NGINX.records(settings(), {"lb1 nginx": machine})] == [record]
     assert list(NGINX.records(settings(server=TWO), {"lb1 nginx": machine})) == []
-    narrowed = settings(nginx_files=["/other.conf"])
+    narrowed = settings(files=["/other.conf"])
     assert [found for found, _machine in NGINX.records(narrowed, {"lb1 nginx": machine})] == [record], "it was held before the files were named"
     assert NGINX.out_since(record, record.events["E1"], True) == ("2026-11-24T03:00:00Z",)
     raw = {"kind": "nginx_server", "subject": subject}
@@ -194,7 +194,7 @@ def test_mistakes_in_the_options():
 
 
 def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain():
-    of_both = {"nginx_configuration": "/etc/nginx/own.conf", "nginx_files": [UP]}
+    of_both = {"configuration": "/etc/nginx/own.conf", "files": [UP]}
     hosts = [("web1", settings(**of_both)), ("web2", settings(**dict(of_both, server=TWO))), ("web3", settings(**dict(of_both, server=TWO)))]
     (look,) = NGINX.looks(hosts, {"web2": 2.0, "web3": 5.0}, lambda _host, _key: ())
     assert (look.machine, look.module, look.wait_for, look.quiet) == ("lb1", "nginx_info", [TWO], 5.0)
@@ -311,7 +311,7 @@ def test_an_address_in_proxy_pass_stays_in_rotation_and_is_told():
         "proxy_pass http://10.0.0.4:9000 in /etc/nginx/up.conf, line 7, on lb1 sends requests to it without an upstream,"
         " and nothing can take it out there: put the address into an upstream"
     )
-    of = settings(nginx_files=["/other.conf"])
+    of = settings(files=["/other.conf"])
     assert len(traffic(server(file="/other.conf"), of=of, passes=[admin]).places) == 1, "the settings limit what is looked at"
     (busy,) = WORDS.busy(settings(), [dict(look(out(), passes=[admin]), item="lb1")])
     assert busy == place.stays

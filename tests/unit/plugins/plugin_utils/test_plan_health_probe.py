@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbe
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 
 from tests.support.model import Model
 
-ENTRY = {"provider": "health_probe", "health_probe_action": "file", "health_probe_file": "/run/out", "health_probe_url": "http://localhost/health"}
+ENTRY = {"action": "file", "file": "/run/out", "url": "http://localhost/health"}
 NOTICE = 12.0
 
 
@@ -21,7 +21,7 @@ class Probed(Model):
     def __init__(self, **settings):
         super().__init__(balancers=(), **settings)
         for name in self.names:
-            mine = dict(settings_of(ENTRY, name), quiet=1.0, ports=[80])
+            mine = dict(settings_of("health_probe", ENTRY, name), quiet=1.0, ports=[80])
             self.settings[name]["load_balancers"] = [mine]
         self.answers = {
             name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True} for name in self.names

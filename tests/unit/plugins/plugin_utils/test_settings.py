@@ -23,10 +23,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     ROLES,
     check_boolean,
     check_path,
-    check_role,
     forbidden,
     misspelt,
     names_for_run,
+    read_role,
     read_settings,
     role_options,
 )
@@ -308,7 +308,7 @@ def of_role(role, **given):
     """What a role that is used alone says of its variables before its first task."""
     variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
     variables.update({"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_state": "in"}, **given)
-    return check_role(role, variables, {"web1", "lb1"}, "/")
+    return read_role(role, "web1", variables, {"web1", "lb1"}, "/")[1]
 
 
 @pytest.mark.parametrize("name", sorted(name for name, option in role_options().items() if option["type"] in ("int", "float", "bool")))
@@ -396,7 +396,7 @@ def test_a_step_with_task_files_needs_the_events(tmp_path):
 
 def test_a_role_tells_what_cannot_be_resolved():
     unresolved = {"load_balancer_hosts": "load_balancer_hosts: '{{ typo }}' cannot be resolved: 'typo' is undefined"}
-    assert check_role("load_balancer", {"load_balancer_provider": "haproxy", "load_balancer_state": "out"}, {"web1"}, unresolved=unresolved) == [
+    assert read_role("load_balancer", "web1", {"load_balancer_provider": "haproxy", "load_balancer_state": "out"}, {"web1"}, unresolved=unresolved)[1] == [
         unresolved["load_balancer_hosts"]
     ]
 
@@ -490,10 +490,10 @@ def test_the_users_own_task_files_stand_for_one_balancer_alone(tmp_path):
 def test_a_role_that_is_used_alone_takes_a_list_of_balancers(role):
     variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
     variables.update({"load_balancer_state": "in", LIST: [{"provider": "haproxy", "hosts": ["lb1"]}, {"provider": "none"}]})
-    assert check_role(role, variables, {"web1", "lb1"}, "/") == []
-    (mistake,) = check_role(role, {**variables, LIST: [{"provider": "haproxy", "hosts": ["lb9"]}]}, {"web1", "lb1"}, "/")
+    assert read_role(role, "web1", variables, {"web1", "lb1"}, "/")[1] == []
+    (mistake,) = read_role(role, "web1", {**variables, LIST: [{"provider": "haproxy", "hosts": ["lb9"]}]}, {"web1", "lb1"}, "/")[1]
     assert mistake == "load_balancer_list[0].hosts: 'lb9' is not in the inventory"
-    (mistake,) = check_role(role, {**variables, "load_balancer_provider": "none"}, {"web1", "lb1"}, "/")
+    (mistake,) = read_role(role, "web1", {**variables, "load_balancer_provider": "none"}, {"web1", "lb1"}, "/")[1]
     assert mistake == "load_balancer_list: excludes load_balancer_provider; set that in its entries"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold, rounds
 
@@ -34,6 +35,11 @@ def look(machine, *servers, **more):
 
 
 ABSENT = {"absent": True, "changed": False}
+
+
+def haproxy(*machines, **options):
+    """The settings of a balancer."""
+    return dict(settings_of("haproxy", {"hosts": list(machines), **options}, "web1"), quiet=3.0)
 
 
 class TestLoadBalancer:
@@ -85,21 +91,19 @@ class TestLoadBalancer:
 
     def test_too_few_others_serve(self):
         acts = [act("lb1", server(admin_state="ready"), refused=["web1 stays."], changed=False)]
-        told = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", acts)
+        told = load_balancer.progress(haproxy("lb1"), "out", acts)
         assert told["refused"] and not told["result"]["done"] and told["result"]["reason"] == "lb1: web1 stays."
         assert not told["goes_on"], "it stays in all of its balancers"
-        assert not load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", acts, check_mode=True)["refused"]
+        assert not load_balancer.progress(haproxy("lb1"), "out", acts, check_mode=True)["refused"]
 
     def test_no_balancer(self):
         said = {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
         assert load_balancer.judge(NOBODY, "out") == said
-        told = load_balancer.progress("web1", {"provider": "none"}, "in")
-        assert told.pop("settings")["server"] == "web1"
-        assert told == {"own": said, "result": said, "needs_tasks": False, "refused": False, "goes_on": True}
+        assert load_balancer.progress(NOBODY, "in") == {"own": said, "result": said, "needs_tasks": False, "refused": False, "goes_on": True}
 
     def test_several_balancers(self):
         def at(machine, before, direction="out", **more):
-            return load_balancer.progress("web1", {"provider": "haproxy", "hosts": [machine]}, direction, [act(machine, server(**more))], before)
+            return load_balancer.progress(haproxy(machine), direction, [act(machine, server(**more))], before)
 
         outer = at("lb1", {})
         inner = at("lb2", outer["result"])
@@ -110,15 +114,15 @@ class TestLoadBalancer:
             "failed_hosts": [],
             "conflicts": [],
         }
-        silent = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb1"]}, "out", [dict(UNREACHABLE, item="lb1")])
+        silent = load_balancer.progress(haproxy("lb1"), "out", [dict(UNREACHABLE, item="lb1")])
         assert silent["goes_on"], "it must not keep the host in the others"
         both = at("lb2", silent["result"])["result"]
         assert (both["done"], both["changed"], both["failed_hosts"], both["reason"]) == (False, True, ["lb1"], "lb1 cannot be reached.")
 
     def test_the_outer_balancer_waits_for_the_inner_one_on_the_way_back(self):
-        waits = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb2"]}, "in", [act("lb2", server(), waiting_for=["web1 waits."])])
+        waits = load_balancer.progress(haproxy("lb2"), "in", [act("lb2", server(), waiting_for=["web1 waits."])])
         assert not waits["goes_on"] and not waits["result"]["done"]
-        back = load_balancer.progress("web1", {"provider": "haproxy", "hosts": ["lb2"]}, "in", [act("lb2", server(admin_state="ready"))])
+        back = load_balancer.progress(haproxy("lb2"), "in", [act("lb2", server(admin_state="ready"))])
         assert back["goes_on"]
 
 
@@ -129,23 +133,23 @@ class TestTasksOfTheUsersOwn:
     @pytest.mark.parametrize(
         "direction, hold, needed, reason",
         [
-            ("out", {}, True, "/out.yml has not set load_balancer_done"),
+            ("out", {}, True, "/out.yml has not set graceful_azure_done"),
             ("out", {"done": True}, False, "the host is out already"),
-            ("in", {"last": True}, True, "/out.yml has not set load_balancer_done"),
+            ("in", {"last": True}, True, "/out.yml has not set graceful_azure_done"),
             ("in", {}, False, "the host stays out for other events"),
             ("in", {"held": False}, False, "the host is not held"),
         ],
     )
     def test_whether_they_run(self, direction, hold, needed, reason):
-        told = load_balancer.progress("web1", CUSTOM, direction, [self.hold(**hold), SKIPPED], task_file="/out.yml", task_done=False)
+        told = load_balancer.progress(CUSTOM, direction, [self.hold(**hold), SKIPPED], task_file="/out.yml", task_done=False)
         assert (told["needs_tasks"], told["result"]["reason"], told["result"]["done"]) == (needed, reason, not needed)
 
     def test_done(self):
         judged = load_balancer.judge(CUSTOM, "out", [self.hold(), {"changed": True}], task_file="/out.yml", task_done=True)
-        assert judged == {"done": True, "changed": True, "reason": "/out.yml has set load_balancer_done", "failed_hosts": [], "conflicts": []}
+        assert judged == {"done": True, "changed": True, "reason": "/out.yml has set graceful_azure_done", "failed_hosts": [], "conflicts": []}
 
     def test_a_silent_host(self):
-        told = load_balancer.progress("web1", CUSTOM, "in", [UNREACHABLE, SKIPPED], task_file="/in.yml", task_done=False)
+        told = load_balancer.progress(CUSTOM, "in", [UNREACHABLE, SKIPPED], task_file="/in.yml", task_done=False)
         assert not told["needs_tasks"] and not told["result"]["done"] and told["result"]["reason"] == "the host cannot be reached"
 
     def test_check_mode_predicts_that_they_do_their_job(self):
@@ -181,8 +185,7 @@ class TestDrainHost:
         assert self.left(look("lb1", elsewhere), settings={"backends": ["www"]}) == [
             "balancer lb1: none of the backends www has a server 'web1' (option server)"
         ]
-        entries = [dict(self.LB1, haproxy_backends=["www"])]
-        told = self.progress(look("lb1", server(), elsewhere), entries=entries)
+        told = self.progress(look("lb1", server(), elsewhere), balancers=[haproxy("lb1", backends=["www"])])
         assert told["idle"] and told["pools"] == [] and told["machines"][0]["settings"]["backends"] == ["www"]
 
     def test_a_server_of_another_name_that_was_taken_out_with_it(self):
@@ -195,7 +198,6 @@ class TestDrainHost:
         seen = look("lb1", server(), other, idle=False)
         assert self.left(seen) == ["api/web1 on lb1 is in rotation"]
         assert self.left(seen, settings={"backends": ["www"]}) == []
-        assert self.left(seen, settings={"only_in": {"lb1 /s": ["www"]}}) == []
 
     def test_what_has_just_come(self):
         assert self.left(look("lb1", server(idle=False), idle=False)) == ["lb1 was busy until just now"]
@@ -228,7 +230,7 @@ class TestDrainHost:
         assert self.left(connections=UNREACHABLE, steps=SKIPPED, settings=NOBODY) == ["the host cannot be reached"]
 
     def test_tasks_of_the_users_own(self):
-        early = {"done": False, "waiting_for": "/before.yml has not set drain_host_done"}
+        early = {"done": False, "waiting_for": "/before.yml has not set graceful_azure_done"}
         assert self.left(look("lb1", server(sessions=1)), early=early) == [early["waiting_for"]]
 
     def test_check_mode(self):
@@ -243,11 +245,10 @@ class TestDrainHost:
         silent = self.judge(state="running", steps=UNREACHABLE, forgotten=UNREACHABLE)
         assert not silent["done"] and silent["left"] == ["the host cannot be reached"]
 
-    LB1 = {"provider": "haproxy", "hosts": ["lb1"]}
-
-    def progress(self, *looks, entries=(LB1,), number=0, connections=SKIPPED, steps=(), **told):
+    def progress(self, *looks, balancers=None, quiet=3.0, number=0, connections=SKIPPED, steps=(), **told):
         items = [dict(look, item={"machine": look["item"], "number": number}) for look in looks]
-        return drain_host.progress("web1", "drained", entries, items, connections, steps, SKIPPED, **told)
+        balancers = balancers or [dict(haproxy("lb1"), quiet=quiet)]
+        return drain_host.progress("web1", "drained", balancers, items, connections, steps, SKIPPED, **told)
 
     def test_when_the_services_may_stop(self):
         assert self.progress(look("lb1", server()))["idle"] and self.progress(look("lb1", server()))["down"]
@@ -261,12 +262,11 @@ class TestDrainHost:
         def seconds(**told):
             return self.progress(**told)["look_seconds"]
 
-        assert seconds(entries=[dict(self.LB1, quiet=1), dict(self.LB1, quiet="2")]) == 2.6
+        assert seconds(balancers=[dict(haproxy("lb1"), quiet=1), dict(haproxy("lb1"), quiet="2")]) == 2.6
 
         assert seconds(patience=60.0) == 60.0
         assert seconds(quiet=2.0) == 2.6 and seconds(quiet=60.0) == 4.0
         assert seconds(quiet=60.0, wait=False) == 60.6, "a step of the user's own playbook"
-        assert seconds(quiet=60.0, quiet_left=60.0, wait=False) == 4.0 and seconds(quiet=60.0, quiet_left=0.0, wait=False) == 0.6, "a step of a pass"
 
     def test_connections_from_the_balancers_pool_are_left_aside(self):
         told = {"source_address": "10.0.0.9", "connections": 2, "port": 8080}
@@ -280,16 +280,16 @@ class TestDrainHost:
         assert self.progress(dict(UNREACHABLE, item="lb1"))["pools"] == []
 
     def test_several_balancers(self):
-        entries = [{"provider": "none"}, dict(self.LB1, quiet=0), {"provider": "haproxy", "hosts": ["lb1"], "server": "w1"}]
-        machines = self.progress(entries=entries)["machines"]
+        balancers = [dict(NOBODY, quiet=3.0), dict(haproxy("lb1"), quiet=0), haproxy("lb1", server="w1")]
+        machines = self.progress(balancers=balancers)["machines"]
         assert [machine.pop("settings")["server"] for machine in machines] == ["web1", "w1"]
         assert machines == [
-            {"machine": "lb1", "provider": "haproxy", "entry": entries[1], "number": 1, "server": "web1", "quiet": 0.0},
-            {"machine": "lb1", "provider": "haproxy", "entry": entries[2], "number": 2, "server": "w1", "quiet": 3.0},
+            {"machine": "lb1", "provider": "haproxy", "number": 1, "server": "web1", "quiet": 0.0},
+            {"machine": "lb1", "provider": "haproxy", "number": 2, "server": "w1", "quiet": 3.0},
         ]
-        told = self.progress(look("lb1", server(server="w1", sessions=1), server(sessions=5)), entries=entries, number=2)
+        told = self.progress(look("lb1", server(server="w1", sessions=1), server(sessions=5)), balancers=balancers, number=2)
         assert told["busy"] == told["result"]["left"] == ["1 session, 0 queued at www/w1 on lb1"]
-        assert self.progress(dict(UNREACHABLE, item="lb1"), entries=entries, number=1)["result"]["failed_hosts"] == ["lb1"]
+        assert self.progress(dict(UNREACHABLE, item="lb1"), balancers=balancers, number=1)["result"]["failed_hosts"] == ["lb1"]
 
 
 class TestApproveEvent:
@@ -396,7 +396,7 @@ class TestRestoreService:
 
     def test_tasks_of_the_users_own(self):
         judged = self.judge(unfinished="/after.yml")
-        assert (judged["done"], judged["reason"]) == (False, "web1 is not restored; /after.yml has not set restore_service_done")
+        assert (judged["done"], judged["reason"]) == (False, "web1 is not restored; /after.yml has not set graceful_azure_done")
 
     def test_check_mode(self):
         assert self.judge(answer={"answered": False, "reason": "/: status 503"}, check_mode=True)["done"]
@@ -406,31 +406,29 @@ class TestRestoreService:
 
     def test_what_its_tasks_go_by(self):
         told = self.progress()
-        assert told["up"] and told["may_go_back"] and told["given_back"] and not told["before_done"]
+        assert told["up"] and told["may_go_back"] and told["given_back"] and told["is_back"]
         assert not self.progress([{}])["up"] and not self.progress([{"done": False}])["may_go_back"]
         told = self.progress(answer={"answered": False})
         assert told["up"] and not told["may_go_back"] and not told["given_back"]
         assert not self.progress(balancer={})["given_back"] and not self.progress(unfinished="/before.yml")["up"]
 
+    def test_what_comes_back_when_the_host_serves_again(self):
+        first = {"done": False, "first": True, "waiting_for": "/first.yml has not set graceful_azure_done"}
+        told = self.progress([{"done": True}, first], unfinished="/first.yml")
+        assert told["given_back"] and not told["is_back"] and not told["next"] and not told["result"]["done"]
+        assert told["result"]["reason"] == "web1 is not restored; /first.yml has not set graceful_azure_done"
+        assert self.progress([{"done": True}, dict(first, done=True)])["is_back"]
+
     def test_the_records_that_end(self):
         assert sorted(self.progress()["forgets"]) == sorted(restore_service.ENDED)
-        told = self.progress(present=["drained", "haproxy_server"], files=["restore_service_after"])
-        assert told["forgets"] == ["drained", "restore_service_after"]
-        assert self.progress(present=["service"])["forgets"] == []
-        assert self.progress(present=["drain_host_step_queue"])["forgets"] == ["drain_host_step_queue"], "also of a step that is set no more"
+        assert restore_service.ended(["drained", "haproxy_server"], ["restore_service_after"]) == ["drained", "restore_service_after"]
+        assert restore_service.ended(["service"]) == []
+        assert restore_service.ended(["drain_host_step_queue"]) == ["drain_host_step_queue"], "also of a step that is set no more"
 
     def test_the_record_of_the_approval_goes_last(self):
         assert self.progress(files=["own"])["forgets"][-1] == "approved"
-        told = self.progress(present=["approved", "drain_host_step_queue", "drained"], files=["restore_service_after"])
-        assert told["forgets"] == ["drained", "drain_host_step_queue", "restore_service_after", "approved"]
-
-    def test_tasks_that_an_earlier_step_has_done(self):
-        def done(**record):
-            return self.progress(records=[{"item": "restore_service_after", "done": True, "changed": False}, record])["before_done"]
-
-        assert done(item="restore_service_before", done=True, changed=False)
-        assert done(item="restore_service_before", done=True, changed=True)  # its events may change, and what was done for them stays done
-        assert not done(item="restore_service_before", done=False, changed=False) and not done(item="restore_service_before", **UNREACHABLE)
+        ended = restore_service.ended(["approved", "drain_host_step_queue", "drained"], ["restore_service_after"])
+        assert ended == ["drained", "drain_host_step_queue", "restore_service_after", "approved"]
 
 
 class TestEvents:
