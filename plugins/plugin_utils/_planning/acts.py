@@ -73,7 +73,8 @@ def _release(step: StepJson) -> Options:
 
 
 def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts:
-    return _balancer(host, step["state"], step)
+    along = [group for group in groups_out(host.settings.drain_host.steps) if group["first"]] if step.get("first") else []
+    return [*([(None, _of_steps(along, step, force=True, part="along"))] if along else []), *_balancer(host, step["state"], step)]
 
 
 def _balancer(host: Host, direction: str, step: StepJson) -> Acts:

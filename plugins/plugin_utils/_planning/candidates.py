@@ -189,7 +189,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
             continue
         leaving.add(name)
         is_off_first = host.is_off_first(events)
-        if not is_off_first:
+        if not is_off_first and least is not None:
             if is_off_first is False:
                 steps[name] = _drain(host, events, observed, first=True)
             continue
@@ -198,7 +198,9 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
             if place.leads_to and not place.owner:
                 also.setdefault(place.machine, []).append(place.leads_to)
         # The minimum goes along, because another controller may take out another host now: the module counts again under the balancer's lock.
-        steps[name] = step("load_balancer", "out", events, min_in_service=least, addresses=also)
+        # Shortly before the impact, nothing may keep the host in its balancers. What stands before these goes along.
+        along = {} if is_off_first else {"first": True}
+        steps[name] = step("load_balancer", "out", events, min_in_service=least, addresses=also, **along)
     return steps, waiting, leaving
 
 

@@ -258,6 +258,19 @@ class TestBeforeItsBalancers:
         outcome = model.go()
         assert outcome["hosts"]["web1"]["state"] == "waiting" and acts(model) == []
 
+    def test_shortly_before_the_impact_nothing_keeps_it_in_its_balancers(self, model):
+        model.announce("e1", "web1", notice=300.0)
+        for _pass in range(3):
+            model.hosts["web1"]["on"] = ["agent.service is active"]
+            assert model.go()["hosts"]["web1"]["step"]["role"] == "drain_host"
+        model.now += 200.0
+        model.hosts["web1"]["on"] = ["agent.service is active"]
+        model.go()
+        assert parts(model) == [(None, "along"), ("lb1", "balancer")] and model.in_rotation("web1") == []
+        balancers = model.settings["web1"]["load_balancers"]
+        act = {"part": "balancer", "balancer": 0, "args": {"state": "present"}}
+        assert is_due(act, "web1", balancers, [done("along", done=False, waiting_for="agent.service stops")]), "whatever becomes of it"
+
     def test_a_run_of_one_step_looks_once_more(self, model):
         model.run["wait"] = False
         model.run["look_twice"] = True
