@@ -132,7 +132,7 @@ def endless_drain(stage):
     """A session that never ends; the event starts by itself."""
 
     def case(stage, name):
-        process = started(stage, name, "-e", "drain_seconds=10", "-e", "drain_host_timeout=10")
+        process = started(stage, name, "-e", "drain_seconds=10", "-e", "graceful_azure_drain_timeout=10")
         clinger = Clinger(stage, "web1")
         event_id = stage.announce("Reboot", ["web1"], impact=4, notice=35)
         stage.until(lambda: stage.is_over(event_id), "the event's end")

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from tests.support import playbook, sshd
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import state_dir, write_inventory
+from tests.support.inventory import behind_haproxy, state_dir, write_inventory
 from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import cpu_seconds, kill, marked
@@ -102,7 +102,8 @@ class Hosts:
         }
         everybody = {**sshd.reached(self.folder), "ansible_python_interpreter": sys.executable}
         balancer = {"ansible_host": BALANCER, "ansible_port": self.ports[BALANCER], **state_dir(self.folder, "balancer")}
-        write_inventory(self.folder / "inventory.json", hosts, self.haproxy.socket, {"balancer": balancer}, everybody=everybody)
+        duties = [behind_haproxy(self.haproxy.socket, ["balancer"])]
+        write_inventory(self.folder / "inventory.json", hosts, duties, {"balancer": balancer}, everybody=everybody)
 
     @contextlib.contextmanager
     def watching(self):

@@ -128,21 +128,9 @@ class Front(World):
     def __init__(self, folder, names):
         super().__init__(folder, names, adapt=watched)
 
-    def settings(self):
-        """Variables of the hosts. None stands for one that is not given."""
-        return {}
-
     def environment(self):
         """More of the controller's environment."""
         return {}
-
-    def write_inventory(self, path, variables=None, everybody=None):
-        written = super().write_inventory(path, {**self.settings(), **(variables or {})}, everybody)
-        content = json.loads(written.read_text(encoding="utf-8"))
-        given = content["all"]["children"]["web"]["vars"]
-        content["all"]["children"]["web"]["vars"] = {name: value for name, value in given.items() if value is not None}
-        written.write_text(json.dumps(content), encoding="utf-8")
-        return written
 
     def look(self):
         """Every host's state for a sample, and what must come back."""
@@ -183,13 +171,9 @@ class Nginx(Front):
     def observe(self):
         return {}
 
-    def settings(self):
-        return {
-            "load_balancer_provider": "nginx",
-            "load_balancer_nginx_configuration": str(self.nginx.configuration),
-            "load_balancer_server": "127.0.0.1:{{ drain_host_ports[0] }}",
-            "load_balancer_haproxy_socket": None,
-        }
+    def duties(self):
+        server = "127.0.0.1:{{ graceful_azure_ports[0] }}"
+        return [{"type": "nginx", "hosts": ["balancer"], "configuration": str(self.nginx.configuration), "server": server}]
 
     def look(self):
         with self.nginx.configuration.open(encoding="utf-8") as stream:
@@ -259,19 +243,9 @@ class Probe(Front):
         servers = "".join(f"    server {name} 127.0.0.1:{self.port(name)} check port {self.port(f'{name} probe')}\n" for name in self.names)
         return CONNECTIONS.format(port=port, backend=BACKEND) + servers
 
-    def probe_settings(self):
-        """The options of the provider health_probe, without the prefix."""
-        return {
-            "provider": "health_probe",
-            "health_probe_action": "file",
-            "health_probe_file": str(self.folder / "{{ inventory_hostname }}-health"),
-            "health_probe_url": "http://127.0.0.1:{{ probe_port }}/health",
-            **{f"health_probe_{name}": value for name, value in PROBE.items()},
-        }
-
-    def settings(self):
-        own = {f"load_balancer_{name}": value for name, value in self.probe_settings().items()}
-        return {**own, "load_balancer_hosts": None, "load_balancer_haproxy_socket": None}
+    def duties(self):
+        file, url = str(self.folder / "{{ inventory_hostname }}-health"), "http://127.0.0.1:{{ probe_port }}/health"
+        return [{"type": "health_probe", "action": "file", "file": file, "url": url, **PROBE}]
 
     def host_variables(self, name):
         return {"probe_port": self.port(f"{name} probe")}
@@ -316,14 +290,8 @@ class Azure(Probe):
                 # Azure does not ask the probe.
                 self.haproxy.ask(f"disable health {BACKEND}/{member['name']}")
 
-    def settings(self):
-        own = {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "{{ inventory_hostname }}"}
-        return {
-            **{f"load_balancer_{name}": value for name, value in own.items()},
-            **self.azure.options(),
-            "load_balancer_hosts": None,
-            "load_balancer_haproxy_socket": None,
-        }
+    def duties(self):
+        return [{"type": "azure_load_balancer", "pool": POOL, "address": "{{ inventory_hostname }}", **self.azure.access()}]
 
     def environment(self):
         return self.azure.environment()
@@ -386,10 +354,8 @@ class Row(Probe):
     def _start_outer(self, _name, *command):
         return self.processes.start("outer", *command)
 
-    def settings(self):
-        inner = {"provider": "haproxy", "hosts": ["balancer"], "haproxy_socket": str(self.haproxy.socket)}
-        single = dict.fromkeys(("load_balancer_provider", "load_balancer_hosts", "load_balancer_haproxy_socket"))
-        return {**single, "load_balancer_list": [self.probe_settings(), inner]}
+    def duties(self):
+        return [*super().duties(), *super(Probe, self).duties()]
 
     def start_load(self, name, rate, **more):
         super().start_load(f"{name}-outer", rate / 2, port=self.port("outer"), **more)
@@ -432,7 +398,7 @@ class Windows(Front):
 
     def host_variables(self, name):
         # A host that reboots before the first look cannot tell its name.
-        own = mixed.settings(self.models[name], self.simulator.urls[name]) if name in self.models else {}
+        own = mixed.settings(self.models[name], self.simulator.urls[name], self.duties()) if name in self.models else {}
         return {"graceful_azure_resource_name": name, **own}
 
     def hit(self, event_type, name, seconds):

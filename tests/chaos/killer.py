@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.chaos.points import POINTS
 from tests.chaos.points import WINDOWS as WINDOWS_POINTS
-from tests.chaos.scenarios import OWN_TASKS, SCENARIOS, VARIANTS
+from tests.chaos.scenarios import SCENARIOS, VARIANTS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -31,7 +31,7 @@ DELAYS_OF_TURN = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.2)
 
 EVERY_POINT = "reboot"
 """The one scenario with a kill at each point."""
-KILLS = {name: 50 if name == EVERY_POINT else 10 if scenario.variables == OWN_TASKS else 7 for name, scenario in SCENARIOS.items()}
+KILLS = {name: 50 if name == EVERY_POINT else 10 if scenario.own_tasks else 7 for name, scenario in SCENARIOS.items()}
 """Kills at a task in each scenario; where it has fewer points, the rest are at random moments as well."""
 MOMENTS = {name: 0 if name in VARIANTS else 10 for name in SCENARIOS}
 """Kills at random moments in each scenario."""

@@ -54,6 +54,7 @@ class Scenario:
     hosts: tuple = HOSTS[:3]
     forbidden: tuple = ()  # numbers of the events that a rule has prepared, but not approved
     front: str = "haproxy"  # what sends traffic to the hosts; see fronts.py
+    own_tasks: bool = False  # whether the first and the last duty of each host are task files of the user's own
     # What an operator did before the run, as commands to HAProxy. It must all be so at the end.
     operator: tuple = ()
 
@@ -63,20 +64,25 @@ class Scenario:
         asked = [event for number, event in enumerate(self.events) if number not in self.forbidden]
         return sum(event.status == "Scheduled" and not event.cancelled for event in asked)
 
+    def duties(self, traffic):
+        """What each host hands over. C(traffic): its duties that bring traffic."""
+        return [own_tasks("before"), *traffic, own_tasks("after")] if self.own_tasks else traffic
+
     @property
     def yields(self):
         """Seconds before an event from which on the minimum holds no host back."""
-        return self.variables.get("drain_host_timeout", 120) + 15
+        return self.variables.get("graceful_azure_drain_timeout", 120) + 15
 
 
-# A user's own tasks, with which the role drain_host has steps of its own to take and to record.
-OWN_TASKS = {"drain_host_before": str(TASKS / "before.yml"), "drain_host_after": str(TASKS / "after.yml")}
+def own_tasks(name):
+    """A duty with a task file of the user's own, so that there is one more step to take and to record."""
+    return {"type": "tasks", "name": name, "out": str(TASKS / f"{name}.yml")}
 
 
 def _scenarios():
     yield Scenario("reboot", (Announced("Reboot", ("web1",)),))
-    yield Scenario("freeze", (Announced("Freeze", ("web2",)),), variables=OWN_TASKS)
-    yield Scenario("redeploy", (Announced("Redeploy", ("web3",), impact=3.0),), variables=OWN_TASKS)
+    yield Scenario("freeze", (Announced("Freeze", ("web2",)),), own_tasks=True)
+    yield Scenario("redeploy", (Announced("Redeploy", ("web3",), impact=3.0),), own_tasks=True)
     # The VM comes back by the same name, as one of a scale set does.
     yield Scenario("preempt", (Announced("Preempt", ("web1",), notice=30, impact=3.0),))
     yield Scenario("terminate", (Announced("Terminate", ("web3",), notice=300, impact=3.0),))
@@ -101,7 +107,7 @@ def _scenarios():
         "min_yields",
         (Announced("Reboot", ("web1",), notice=40),),
         least=3,
-        variables={"graceful_azure_min_in_service": 3, "drain_host_timeout": 10},
+        variables={"graceful_azure_min_in_service": 3, "graceful_azure_drain_timeout": 10},
     )
     # As little as a deadline leaves room for, as many hosts as that is promised for, and nearly the whole backend.
     yield Scenario("short_notice", (Announced("Reboot", ("web1", "web2", "web3"), notice=20),), hosts=HOSTS)

@@ -104,7 +104,8 @@ class Stage:
         self.world.start()
         for command in self.scenario.operator:
             self.world.haproxy.ask(command)
-        self.inventory = self.world.write_inventory(self.folder / "inventory.json", self.scenario.variables)
+        duties = self.scenario.duties(self.world.duties())
+        self.inventory = self.world.write_inventory(self.folder / "inventory.json", {"graceful_azure_duties": duties, **self.scenario.variables})
         self.world.start_load("load", RATE)
         self._look()
         before = dict(self.lasting)

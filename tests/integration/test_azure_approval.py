@@ -19,9 +19,13 @@ pytestmark = NEEDED
 class SilentSite(Site):
     """The site with a HAProxy. web1 and web2 are of one scale set, and the event of web1 can be read on web2."""
 
-    def use(self, azure, own=None, **more):
+    def use(self, azure, own=None, access=None, **more):
         self.azure = azure
-        wanted = {"approve_event_through": "azure_resource_manager", "approve_event_azure_resource": SET, **azure.options("approve_event_")}
+        wanted = {
+            "graceful_azure_approve_through": "azure_resource_manager",
+            "graceful_azure_approve_resource": SET,
+            "graceful_azure_approve_access": {**azure.access(), **(access or {})},
+        }
         names = {name: {"graceful_azure_resource_name": name} for name in self.names}
         names["web1"].update(own or {})
         self.write_inventory({**wanted, **more}, **names)
@@ -79,7 +83,7 @@ def test_a_reboot_is_seen_through(site, azure):
 # The plan for such a host is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
 @pytest.mark.long
 def test_a_host_that_cannot_be_reached(site, azure):
-    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "drain_host_ports": []})
+    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "graceful_azure_ports": []})
     event_id = site.reboot(ImpactSeconds=600)
     process = site.start("handle_events")
     wait_until(lambda: azure.acknowledged() == [event_id], 60, "the acknowledgement")
@@ -91,17 +95,17 @@ def test_a_host_that_cannot_be_reached(site, azure):
 # Each of these is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "options, says_why",
+    "options, services, says_why",
     [
-        ({"approve_event_through": "metadata_service", "drain_host_ports": []}, False),
-        ({"drain_host_services": ["shop"], "drain_host_ports": []}, True),
-        ({"drain_host_ports": [80]}, True),
-        ({"graceful_azure_rules": [{"name": "by hand", "action": "prepare"}], "drain_host_ports": []}, False),
+        ({"graceful_azure_approve_through": "metadata_service", "graceful_azure_ports": []}, [], False),
+        ({"graceful_azure_ports": []}, ["shop"], True),
+        ({"graceful_azure_ports": [80]}, [], True),
+        ({"graceful_azure_rules": [{"name": "by hand", "action": "prepare"}], "graceful_azure_ports": []}, [], False),
     ],
-    ids=["by default", "drain steps", "ports", "rule"],
+    ids=["by default", "services", "ports", "rule"],
 )
-def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options, says_why):
-    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), **options})
+def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options, services, says_why):
+    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "graceful_azure_duties": site.duties(*services), **options})
     event_id = site.reboot()
     run = site.run(handle_events_timeout=patient(18))
     assert run.status != 0
@@ -116,9 +120,9 @@ def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options,
     "settings, environment, options, said",
     [
         ({"denied": [ACKNOWLEDGE]}, {}, {}, f"lacks the action {ACKNOWLEDGE} on the scope {SET}/providers/Microsoft.Maintenance/scheduledevents/"),
-        ({}, {"AZURE_SECRET": ""}, {"approve_event_azure_auth_source": "env"}, "secret is missing"),
+        ({}, {"AZURE_SECRET": ""}, {"access": {"auth_source": "env"}}, "secret is missing"),
         ({}, {"AZURE_SECRET": "wrong"}, {}, "The secret is wrong"),
-        ({}, {}, {"approve_event_azure_resource": SET + "2"}, "Azure knows no event"),
+        ({}, {}, {"graceful_azure_approve_resource": SET + "2"}, "Azure knows no event"),
     ],
     ids=["rights", "no credentials", "wrong credentials", "no such resource"],
 )
@@ -155,10 +159,10 @@ def test_a_controller_that_is_killed_after_it_leaves_no_harm(site, azure):
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({"approve_event_azure_resource": None}, "approve_event_azure_resource: not set"),
-        ({"approve_event_azure_resource": "web"}, "approve_event_azure_resource: 'web' is not a resource id such as"),
-        ({"approve_event_through": "carrier pigeon"}, "approve_event_through"),
-        ({"approve_event_azure_arm_url": "http://127.0.0.1"}, "approve_event_azure_arm_url: 'http://127.0.0.1' does not begin with https://"),
+        ({"graceful_azure_approve_resource": None}, "graceful_azure_approve_resource: not set"),
+        ({"graceful_azure_approve_resource": "web"}, "graceful_azure_approve_resource: 'web' is not a resource id such as"),
+        ({"graceful_azure_approve_through": "carrier pigeon"}, "graceful_azure_approve_through"),
+        ({"access": {"arm_url": "http://127.0.0.1"}}, "graceful_azure_approve_access.arm_url: 'http://127.0.0.1' does not begin with https://"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_done(site, azure, options, said):

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from tests.support.azure import NEEDED, POOL
-from tests.support.azure_site import ADDRESS, azure_site
+from tests.support.azure import NEEDED
+from tests.support.azure_site import azure_site
 from tests.support.site import wait_until
 
 pytestmark = NEEDED
@@ -69,7 +69,7 @@ def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(si
 # It is in test_azure_provider.py.
 @pytest.mark.long
 def test_a_host_is_found_by_its_private_address(site):
-    site.write(load_balancer_azure_ip_address="{{ '10.0.0.4' if inventory_hostname == 'web1' else '10.0.0.7' }}", own={"web1": None, "web2": None})
+    site.write(ip_address="{{ '10.0.0.4' if inventory_hostname == 'web1' else '10.0.0.7' }}", address=None)
     event_id = site.reboot("web1")
     process = site.start("handle_events")
     wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
@@ -82,14 +82,7 @@ def test_a_host_is_found_by_its_private_address(site):
 # The order of a list is in test_steps.py.
 @pytest.mark.long
 def test_an_entry_of_a_list_goes_out_with_the_others(site):
-    where = {name[len("load_balancer_") :]: value for name, value in site.azure.options().items()}
-    listed = [
-        {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "{{ azure_name }}", **where},
-        {"provider": "haproxy", "hosts": ["lb1"], "haproxy_socket": str(site.haproxy.socket)},
-    ]
-    own = {name: {"azure_name": address} for name, address in ADDRESS.items()}
-    single = dict.fromkeys(("load_balancer_hosts", "load_balancer_provider", "load_balancer_haproxy_socket"))
-    site.write_inventory({"load_balancer_list": listed, **single}, **own)
+    site.write([site.duty(), *site.duties()])
     event_id = site.reboot("web1")
     process = site.start("handle_events")
     wait_until(lambda: site.azure.state("a") == "Down" and site.admin_states()["web1"] != "ready", 60, "web1 out of both")

@@ -99,19 +99,20 @@ def test_a_lacking_right_is_named_with_its_scope(site):
 
 
 @pytest.mark.parametrize(
-    "options, environment, said",
+    "options, variables, environment, said",
     [
-        ({"load_balancer_azure_pool": "web"}, {}, "is not a resource id such as"),
-        ({"drain_host_ports": []}, {}, "drain_host_ports: not set; provider azure_load_balancer needs"),
-        ({}, {"AZURE_TENANT": "elsewhere"}, "The tenant does not exist"),
-        ({"load_balancer_azure_auth_source": "env"}, {"AZURE_SECRET": ""}, "secret is missing"),
+        ({"pool": "web"}, {}, {}, "is not a resource id such as"),
+        ({}, {"graceful_azure_ports": []}, {}, "graceful_azure_ports: not set; azure_load_balancer needs"),
+        ({}, {}, {"AZURE_TENANT": "elsewhere"}, "The tenant does not exist"),
+        ({"auth_source": "env"}, {}, {"AZURE_SECRET": ""}, "secret is missing"),
     ],
 )
-def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options, environment, said):
+def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options, variables, environment, said):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     event_id = site.reboot("web1", NoticeSeconds=600)
-    run = site.run(handle_events_timeout=patient(8), **options)
+    site.write(**options)
+    run = site.run(handle_events_timeout=patient(8), **variables)
     assert run.status != 0
     assert said in run.output
     assert site.simulator.event(event_id)["Approvals"] == []
@@ -120,7 +121,7 @@ def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options
 
 
 def test_a_pool_and_an_address_that_are_missing_are_told(site):
-    site.write(own={"web1": "zz"}, of_hosts={"web2": {"load_balancer_azure_pool": POOL + "x"}})
+    site.write(own={"web1": "zz"}, of_hosts={"web2": {"graceful_azure_duties": [site.duty(pool=POOL + "x")]}})
     event_id = site.reboot("web1", "web2", NoticeSeconds=600)
     run = site.run(handle_events_timeout=patient(8))
     assert run.status != 0
@@ -151,9 +152,7 @@ def test_the_address_of_a_vm_that_is_gone_for_good_is_given_back(site):
     process = site.start("handle_events")
     wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
-    gone = {"load_balancer_azure_address": "a", "ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}
-    options = {"load_balancer_provider": "azure_load_balancer", "load_balancer_hosts": [], "load_balancer_azure_pool": POOL, **site.azure.options()}
-    site.write_inventory(options, web1=gone, web2={"load_balancer_azure_address": "d"})
+    site.write(of_hosts={"web1": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}})
     refused = site.run("holds", holds_release=True)
     assert "cannot be reached" in refused.output
     assert site.azure.state("a") == "Down"

@@ -188,8 +188,8 @@ def test_killed_in_mid_change(cluster, hold, tmp_path, point):
 
 @pytest.fixture
 def site(cluster, tmp_path):
-    step = {"name": "k8s", "type": "kubernetes", **cluster.options("{{ inventory_hostname }}")}
-    site = Site(tmp_path, variables={"drain_host_steps": [step]})
+    site = Site(tmp_path)
+    site.write_inventory({"graceful_azure_duties": site.duties({"name": "k8s", "type": "kubernetes", **cluster.options("{{ inventory_hostname }}")})})
     yield site
     site.close()
 
@@ -261,7 +261,7 @@ def test_pods_that_cannot_go_keep_the_host_from_being_approved(site, cluster):
     """test_what_an_eviction_would_lose_for_good_waits_and_is_told, a unit test, does the same for the member."""
     cluster.pod("bare", "web1")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=25, **SHORT)
-    run = site.run(drain_host_timeout=5)
+    run = site.run(graceful_azure_drain_timeout=5)
     assert site.simulator.event(event_id)["Approvals"] == [], run.output
     assert "shop/bare has no controller that would replace it (option force)" in run.output
     assert not cluster.is_cordoned("web1") and site.records() == []
@@ -270,8 +270,8 @@ def test_pods_that_cannot_go_keep_the_host_from_being_approved(site, cluster):
 @pytest.mark.long
 def test_a_server_that_is_down_is_named_and_hosts_of_other_clusters_go_on(site, cluster):
     """test_nonsense_and_failures_are_told, a unit test, does the same for the member."""
-    step = {"name": "k8s", "type": "kubernetes", "cluster": "{{ inventory_hostname }}", **cluster.options("{{ inventory_hostname }}")}
-    site.write_inventory({"drain_host_steps": [step]})
+    node = {"name": "k8s", "type": "kubernetes", "cluster": "{{ inventory_hostname }}", **cluster.options("{{ inventory_hostname }}")}
+    site.write_inventory({"graceful_azure_duties": site.duties(node)})
     cluster.fault("/nodes/web1", times=10**6, status=503, body="upstream is down")
     event_ids = {name: site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2")}
     run = site.run(handle_events_timeout=patient(30), graceful_azure_min_in_service=0)

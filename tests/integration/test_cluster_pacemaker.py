@@ -177,11 +177,11 @@ class TestHandleEvents:
     @pytest.fixture(name="ready")
     def connect(self, bed, site):
         """Hosts of Ansible that are the nodes, as far as Pacemaker is concerned."""
-        step = [{"name": "ha", "type": "pacemaker"}]
+        duties = site.duties({"name": "ha", "type": "pacemaker"})
         hosts = {}
         for name in ("web1", "web2"):
             python = bed.cluster[name].wrappers(site.folder / "programs" / name, PROGRAMS)
-            hosts[name] = {"ansible_python_interpreter": str(python), "drain_host_steps": step}
+            hosts[name] = {"ansible_python_interpreter": str(python), "graceful_azure_duties": duties}
         site.write_inventory(**hosts)
         return site
 
@@ -240,8 +240,8 @@ class TestHandleEvents:
         python = empty / "python3"
         python.write_text(f'#!/bin/sh\nexec env PATH={empty} {sys.executable} "$@"\n')
         python.chmod(0o755)
-        step = [{"name": "ha", "type": "pacemaker"}]
-        ready.write_inventory(web1={"ansible_python_interpreter": str(python), "drain_host_steps": [dict(step[0], node="none")]})
+        duties = ready.duties({"name": "ha", "type": "pacemaker", "node": "none"})
+        ready.write_inventory(web1={"ansible_python_interpreter": str(python), "graceful_azure_duties": duties})
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600)
         other = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
         run = ready.run(handle_events_timeout=patient(45), graceful_azure_min_in_service=0)

@@ -148,11 +148,10 @@ def test_without_a_controller(bed):
 class TestHandleEvents:
     @pytest.fixture(name="ready")
     def connect(self, bed, site):
-        step = [{"name": "batch", "type": "slurm"}]
         hosts = {}
         for name in bed.cluster.workers:
             python = bed.cluster[name].wrappers(site.folder / "programs" / name, PROGRAMS)
-            hosts[name] = {"ansible_python_interpreter": str(python), "drain_host_steps": [dict(step[0], node=name)]}
+            hosts[name] = {"ansible_python_interpreter": str(python), "graceful_azure_duties": site.duties({"name": "batch", "type": "slurm", "node": name})}
         site.write_inventory(**hosts)
         return site
 

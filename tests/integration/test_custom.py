@@ -134,12 +134,13 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
     try:
         site.listeners["web1"].close()
         site.listeners["web1"] = Maintained(switch)
-        for name, state in (("out", "touch"), ("in", "absent")):
+        for name, state in (("out", "touch"), ("back", "absent")):
             (tmp_path / f"{name}.yml").write_text(
                 f"- ansible.builtin.file: {{path: '{switch}', state: {state}}}\n  when: inventory_hostname == 'web1'\n"
-                "- ansible.builtin.set_fact: {load_balancer_done: true}\n"
+                "- ansible.builtin.set_fact: {graceful_azure_done: true}\n"
             )
-        site.write_inventory({f"load_balancer_custom_{name}": str(tmp_path / f"{name}.yml") for name in ("out", "in")} | {"load_balancer_provider": "custom"})
+        files = {way: str(tmp_path / f"{way}.yml") for way in ("out", "back")}
+        site.write_inventory({"graceful_azure_duties": [{"type": "tasks", "traffic": True, **files}]})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = site.start("handle_events", handle_events_timeout=patient(200))
         lines = []

@@ -73,7 +73,7 @@ def test_what_was_left(site, start):
         handler.end_headers()
 
     with Service(answer) as service:
-        site.write_inventory(web1={"restore_service_url": f"{service.url}/"})
+        site.write_inventory(web1={"graceful_azure_health_url": f"{service.url}/"})
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
         run = site.start("handle_events")
         wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")

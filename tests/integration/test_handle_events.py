@@ -127,7 +127,7 @@ def test_one_pass(site):
 @pytest.mark.long
 def test_runs_of_one_pass_see_as_long_a_time_without_a_session_as_is_asked_for(site):
     """Longer than one look at the balancer lasts."""
-    site.write_inventory({"load_balancer_quiet": 6})
+    site.write_inventory({"graceful_azure_duties": site.duties(quiet=6)})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     for _run in range(2):
         assert site.simulator.event(event_id)["Approvals"] == []
@@ -154,11 +154,12 @@ def test_a_target_that_cannot_be_reached(site, arguments):
 def test_a_run_of_one_pass_tries_a_step_that_fails_for_half_a_minute(site):
     tasks = site.folder / "full.yml"
     tasks.write_text("- ansible.builtin.fail:\n    msg: no room for the backup\n")
+    duties = site.duties({"type": "tasks", "out": str(tasks)})
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run(handle_events_wait=False, drain_host_before=str(tasks))
+    run = site.run(handle_events_wait=False, graceful_azure_duties=duties)
     assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
     began = time.monotonic()
-    run = site.run(handle_events_wait=False, drain_host_before=str(tasks))
+    run = site.run(handle_events_wait=False, graceful_azure_duties=duties)
     assert run.status == 2 and "web1: no room for the backup" in run.output and time.monotonic() - began >= 30, run.output
 
 
@@ -200,7 +201,7 @@ def test_all_means_no_balancers_of_others(site):
 
 def test_hosts_whose_names_are_like_patterns(site):
     names = ("web1,1001", "2001:db8::11")
-    inventory = {"all": {"hosts": dict.fromkeys(names, {"load_balancer_provider": "none"})}}
+    inventory = {"all": {"hosts": dict.fromkeys(names, {"graceful_azure_duties": []})}}
     inventory["all"]["vars"] = {"ansible_connection": "local", "graceful_azure_imds_url": "http://127.0.0.1:9", "ansible_python_interpreter": site.python}
     site.inventory.write_text(json.dumps(inventory))
     run = site.run("handle_events", "--check", target="web1,1001:2001:db8::11")
@@ -348,8 +349,8 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     tasks = site.folder / "before.yml"
     there = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
     reach = {"name": "Tell the cluster", "ansible.builtin.ping": {}, "vars": there}
-    tasks.write_text(json.dumps([reach, {"name": "It is told", "ansible.builtin.set_fact": {"drain_host_done": True}}]))
-    site.write_inventory(web1={"drain_host_before": str(tasks)})
+    tasks.write_text(json.dumps([reach, {"name": "It is told", "ansible.builtin.set_fact": {"graceful_azure_done": True}}]))
+    site.write_inventory(web1={"graceful_azure_duties": site.duties({"type": "tasks", "out": str(tasks)})})
     first, second = (site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2"))
     run = site.run(graceful_azure_min_in_service=0, handle_events_timeout=patient(60))
     assert run.status != 0 and "web1: it has left the run" in run.output, run.output
@@ -360,8 +361,8 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
 
 # The steps are in test_roles_drain_host.py and test_roles_restore_service.py.
 @pytest.mark.long
-def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
-    """Out in order, in the other way round, and the user's own files first and last."""
+def test_services_and_task_files(site, tmp_path):
+    """Out in order, back the other way round, before the balancer and after it."""
     units = tmp_path / "units"
     units.mkdir()
     programs = pretend_systemctl(tmp_path, units)
@@ -371,30 +372,29 @@ def test_drain_steps_and_task_files_of_both_roles(site, tmp_path):
     interpreter.write_text(f'#!/bin/sh\nPATH={programs}:$PATH exec {site.python} "$@"\n')
     interpreter.chmod(0o755)
 
-    def noted(word, role):
+    def noted(word):
         path = tmp_path / f"{word}.yml"
-        write_noting_tasks(path, word, units / "log", f"{role}_done")
+        write_noting_tasks(path, word, units / "log", "graceful_azure_done")
         return str(path)
 
-    queue = {"name": "queue", "type": "tasks", "out": noted("out", "drain_host"), "in": noted("in", "restore_service")}
-    own = [f"{role}_{when}" for role in ("drain_host", "restore_service") for when in ("before", "after")]
-    files = {name: noted(name, name.rpartition("_")[0]) for name in own}
-    site.write_inventory(web1={"ansible_python_interpreter": str(interpreter), "drain_host_steps": ["app", queue], "drain_host_services": ["db"], **files})
+    first, queue, last = ({"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back")} for name in ("first", "queue", "last"))
+    duties = [first, *site.duties("app", queue, "db", last)]
+    site.write_inventory(web1={"ansible_python_interpreter": str(interpreter), "graceful_azure_duties": duties})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     run = site.run()
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
     log = (units / "log").read_text().splitlines()
     assert log == [
-        "drain_host_before",
+        "first out",
         "stop app.service",
-        "out",
+        "queue out",
         "stop db.service",
-        "drain_host_after",
-        "restore_service_before",
+        "last out",
+        "last back",
         "start db.service",
-        "in",
+        "queue back",
         "start app.service",
-        "restore_service_after",
+        "first back",
     ], run.output
     assert site.records() == [] and site.admin_states()["web1"] == "ready"
 
@@ -439,7 +439,7 @@ def test_holds_of_another_haproxy_and_through_another_socket(site, tmp_path):
         assert len(site.records()) == 2
         os.link(site.haproxy.socket, str(tmp_path / "proxy" / "again.sock"))
         inventory = json.loads(site.inventory.read_text())
-        inventory["all"]["children"]["web"]["vars"]["load_balancer_haproxy_socket"] = str(tmp_path / "proxy" / "again.sock")
+        inventory["all"]["children"]["web"]["vars"]["graceful_azure_duties"] = site.duties(socket=str(tmp_path / "proxy" / "again.sock"))
         site.inventory.write_text(json.dumps(inventory))
         run = site.run("holds", holds_release=True)
         assert run.status == 0, run.output
@@ -470,13 +470,17 @@ class TestBadInput:
         [
             ({"handle_events_timeout": "soon", "handle_events_sleep": -1}, ["handle_events_timeout", "soon", "handle_events_sleep", "-1"]),
             (
-                {"drain_host_timeout": -5, "load_balancer_provider": "f5", "graceful_azure_min_in_service": "many"},
-                ["drain_host_timeout", "-5", "load_balancer_provider", "f5", "graceful_azure_min_in_service", "many"],
+                {"graceful_azure_drain_timeout": -5, "graceful_azure_duties": [{"type": "f5"}], "graceful_azure_min_in_service": "many"},
+                ["graceful_azure_drain_timeout", "-5", "graceful_azure_duties[0].type", "f5", "graceful_azure_min_in_service", "many"],
             ),
-            ({"load_balancer_hosts": []}, ["load_balancer_hosts"]),
+            ({"graceful_azure_duties": [{"type": "haproxy", "hosts": []}]}, ["graceful_azure_duties[0].hosts"]),
             (
-                {"load_balancer_hosts": ["nowhere"], "graceful_azure_unknown_resources": "maybe"},
-                ["load_balancer_hosts", "nowhere", "graceful_azure_unknown_resources", "maybe"],
+                {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["nowhere"], "sokket": "/s"}], "graceful_azure_unknown_resources": "maybe"},
+                [
+                    "graceful_azure_duties[0].hosts: 'nowhere'",
+                    "web1, web2: graceful_azure_duties[0]: there is no option sokket; did you mean socket?",
+                    *("graceful_azure_unknown_resources", "maybe"),
+                ],
             ),
             (
                 {"graceful_azure_rules": [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]},
@@ -484,12 +488,11 @@ class TestBadInput:
             ),
             (
                 {
-                    "restore_service_url": "http://{{ team_name }}/",
-                    "drain_host_services": "nginx",
-                    "drain_host_before": "tasks/none.yml",
+                    "graceful_azure_health_url": "http://{{ team_name }}/",
+                    "graceful_azure_duties": [{"type": "iis", "sites": "Shop"}, {"type": "tasks", "out": "tasks/none.yml"}],
                     "load_balancer_min_in_service": 2,
                 },
-                ["restore_service_url", "team_name", "it must be a list", "there is no task file", "tasks/none.yml", "given as an extra variable"],
+                ["graceful_azure_health_url", "team_name", "it must be a list", "there is no task file", "tasks/none.yml", "given as an extra variable"],
             ),
             ({"handle_events_journal": "/nowhere/journal"}, ["handle_events_journal", "/nowhere/journal"]),
             ({"target": "nothing_at_all"}, ["nothing_at_all"]),
@@ -505,8 +508,8 @@ class TestBadInput:
         """It would end the run for all hosts, in the pass that includes it."""
         tasks = site.folder / "after.yml"
         tasks.write_text("- ansible.builtin.command: 'true'\n- no_such_collection.at.all: {}\n")
-        output = self.failing(site, restore_service_after=str(tasks))
-        assert f"restore_service_after: {tasks}: couldn't resolve module/action 'no_such_collection.at.all'" in output
+        output = self.failing(site, graceful_azure_duties=site.duties({"type": "tasks", "back": str(tasks)}))
+        assert f"graceful_azure_duties[1].back: {tasks}: couldn't resolve module/action 'no_such_collection.at.all'" in output
         assert site.records() == []
 
     def test_two_hosts_with_one_folder(self, site, tmp_path):
@@ -535,19 +538,19 @@ class TestBadInput:
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_no_such_socket(self, site):
-        output = self.failing(site, load_balancer_haproxy_socket="/nowhere/admin.sock", handle_events_timeout=patient(15))
+        output = self.failing(site, graceful_azure_duties=site.duties(socket="/nowhere/admin.sock"), handle_events_timeout=patient(15))
         assert "/nowhere/admin.sock" in output
 
     # The look is in test_haproxy_info.py, the plan in test_plan_faults.py.
     @pytest.mark.long
     def test_a_socket_at_user_level(self, site):
-        output = self.failing(site, load_balancer_haproxy_socket=site.haproxy.user_socket, handle_events_timeout=patient(15))
+        output = self.failing(site, graceful_azure_duties=site.duties(socket=site.haproxy.user_socket), handle_events_timeout=patient(15))
         assert "level" in output
 
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_an_unknown_server(self, site):
-        site.write_inventory(web1={"load_balancer_server": "www-one"})
+        site.write_inventory(web1={"graceful_azure_duties": site.duties(server="www-one")})
         output = self.failing(site, handle_events_timeout=patient(15))
         assert "www-one" in output
 
@@ -649,7 +652,7 @@ def test_one_of_two_balancers_cannot_be_reached(site):
     site.write_inventory(
         balancers=("lb1", "lb2"),
         lb2={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9},
-        web2={"load_balancer_hosts": ["lb1"]},
+        web2={"graceful_azure_duties": site.duties()},
     )
     first = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     second = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
@@ -669,12 +672,8 @@ def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
     servers = "".join(f"  server shop_{name} 127.0.0.1:{listener.port}\n" for name, listener in site.listeners.items())
     edge = Haproxy(folder, f"frontend in\n  bind unix@{folder}/front.sock\n  default_backend shop\nbackend shop\n{servers}")
     try:
-        alone = dict.fromkeys(("load_balancer_provider", "load_balancer_hosts", "load_balancer_haproxy_socket"), "")
-        entries = [
-            {"provider": "haproxy", "hosts": ["edge"], "haproxy_socket": str(edge.socket), "server": "shop_{{ inventory_hostname }}"},
-            {"provider": "haproxy", "hosts": ["lb1"], "haproxy_socket": str(site.haproxy.socket)},
-        ]
-        site.write_inventory({**alone, "load_balancer_list": entries}, balancers=("lb1", "edge"))
+        outer = {"type": "haproxy", "name": "edge", "hosts": ["edge"], "socket": edge.socket, "server": "shop_{{ inventory_hostname }}"}
+        site.write_inventory({"graceful_azure_duties": [outer, *site.duties()]}, balancers=("lb1", "edge"))
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=0)
         process = site.start("handle_events", handle_events_timeout=patient(200))
         wait_until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")

@@ -22,7 +22,7 @@ import pytest
 from tests.support import load
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import LOCAL, state_dir
+from tests.support.inventory import LOCAL, state_dir, web_host
 from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes
@@ -34,11 +34,7 @@ pytestmark = pytest.mark.timeout(300)
 
 APPLICATION = Path(load.__file__).with_name("probed.py")
 RATE = 60
-FIGURES = {
-    "load_balancer_health_probe_interval": 0.5,
-    "load_balancer_health_probe_threshold": 2,
-    "load_balancer_health_probe_margin": 1,
-}
+FIGURES = {"interval": 0.5, "threshold": 2, "margin": 1}
 
 
 class ProbedSite(Site):
@@ -87,25 +83,18 @@ class ProbedSite(Site):
         words = ("--name", name, "--port", self.port(name), "--probe-port", self.port(name, 1), "--file", self.file(name), "--means", self.means[name])
         self.applications[name] = self.running.start(name, sys.executable, "-I", "-S", APPLICATION, *words)
 
-    def host(self, name):
+    def host(self, name, options):
+        probe = {"type": "health_probe", "action": "file", "file": str(self.file(name)), "file_means": self.means[name], **FIGURES}
+        url = f"http://127.0.0.1:{self.port(name, 1)}/health"
         return {
-            "graceful_azure_imds_url": self.simulator.urls[name],
-            **state_dir(self.folder, name),
-            "load_balancer_provider": "health_probe",
-            "load_balancer_health_probe_action": "file",
-            "load_balancer_health_probe_file": str(self.file(name)),
-            "load_balancer_health_probe_file_means": self.means[name],
-            "load_balancer_health_probe_url": f"http://127.0.0.1:{self.port(name, 1)}/health",
-            **FIGURES,
-            "drain_host_ports": [self.port(name)],
-            "restore_service_url": f"http://127.0.0.1:{self.port(name)}/",
+            **web_host(self.folder, name, self.simulator.urls[name], self.port(name)),
+            "graceful_azure_duties": [{**probe, "url": url, **options}],
         }
 
-    def write(self, **variables):
-        hosts = {name: {**self.host(name), **variables.get(name, {})} for name in self.names}
-        more = {key: value for key, value in variables.items() if key not in self.names}
-        content = {"all": {"vars": LOCAL, "children": {"web": {"hosts": {name: {**host, **more} for name, host in hosts.items()}}}}}
-        self.inventory.write_text(json.dumps(content))
+    def write(self, **options):
+        """C(options): those of each host's duty."""
+        hosts = {name: self.host(name, options.get(name, {})) for name in self.names}
+        self.inventory.write_text(json.dumps({"all": {"vars": LOCAL, "children": {"web": {"hosts": hosts}}}}))
 
     def fails(self, name):
         return self.file(name).exists() == (self.means[name] == "out")
@@ -191,7 +180,7 @@ def test_a_reboot_under_load_fails_no_request(make_site):
 
 def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
     site = make_site()
-    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "another")})
+    site.write(web1={"file": str(site.folder / "another")})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     process = site.start("handle_events")
     said = until_said(process, "/health still passes although")
@@ -207,7 +196,7 @@ def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
 
 def test_a_folder_that_is_not_there_needs_a_person(make_site):
     site = make_site()
-    site.write(web1={"load_balancer_health_probe_file": str(site.folder / "nowhere" / "file")})
+    site.write(web1={"file": str(site.folder / "nowhere" / "file")})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     run = site.run(handle_events_timeout=patient(8))
     assert run.status != 0 and run.event(event_id)["hosts"]["web1"]["state"] == "needs_person", run.output
@@ -276,16 +265,15 @@ def test_the_roles_alone(make_site):
     [
         ("port {1}", {}),
         # Its checks go to the port of the application. test_several_may_only_check (unit tests) holds the same.
-        pytest.param("port {0} source 127.0.0.9", {"health_probe_peer": ["168.63.129.16", "127.0.0.9"]}, marks=pytest.mark.long),
+        pytest.param("port {0} source 127.0.0.9", {"peer": ["168.63.129.16", "127.0.0.9"]}, marks=pytest.mark.long),
     ],
 )
 def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers):
     site = make_site(check=check)
     content = json.loads(site.inventory.read_text())
     for name, host in content["all"]["children"]["web"]["hosts"].items():
-        probe = {key[len("load_balancer_") :]: host.pop(key) for key in list(host) if key.startswith("load_balancer_")}
-        inner = {"provider": "haproxy", "hosts": ["lb1"], "server": name, "haproxy_socket": site.haproxy.socket}
-        host["load_balancer_list"] = [{**probe, **peers}, inner]
+        (probe,) = host["graceful_azure_duties"]
+        host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name)]
     content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
     site.inventory.write_text(json.dumps(content))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)

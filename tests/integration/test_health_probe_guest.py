@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 PORT, UNTOUCHED = 8079, 8077
+SSH = 22  # a port that somebody else has
 # Another port of the guest, on which a unit answers the probe.
 ANSWER = "[Service]\nExecStart=/usr/bin/python3 -I -m http.server 8078\nDynamicUser=yes\n"
 
@@ -70,14 +71,10 @@ def make_guest(tmp_path_factory):
 
 
 def responder(state="present", port=PORT, **more):
+    probe = {"type": "health_probe", "action": "responder", "responder_url": "http://127.0.0.1:8078/"}
     return {
         "ansible.builtin.include_role": {"name": "graceful.azure.load_balancer", "tasks_from": "responder"},
-        "vars": {
-            "load_balancer_health_probe_responder_state": state,
-            "load_balancer_health_probe_responder_port": port,
-            "load_balancer_health_probe_responder_url": "http://127.0.0.1:8078/",
-            **more,
-        },
+        "vars": {"graceful_azure_duties": [{**probe, "responder_state": state, "responder_port": port, **more}]},
     }
 
 
@@ -92,8 +89,8 @@ def test_the_responder_from_its_installation_to_its_end(guest):
     guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload; systemctl start answer; sleep 1")
     went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
     assert not went_well and "The responder is not installed here" in said
-    went_well, said = guest.play(responder(port=8078))
-    assert not went_well and "The responder cannot listen on port 8078" in said and "in use" in said
+    went_well, said = guest.play(responder(port=SSH))
+    assert not went_well and f"The responder cannot listen on port {SSH}" in said and "in use" in said
     went_well, said = guest.play(responder())
     assert went_well, said
     went_well, said = guest.play(responder())
@@ -120,7 +117,7 @@ def test_the_responder_from_its_installation_to_its_end(guest):
 
 
 def untouched(port):
-    return responder(load_balancer_health_probe_responder_untouched_port=port)
+    return responder(responder_untouched_port=port)
 
 
 # Its answers are in test_probe_responder.py, without systemd.
@@ -128,9 +125,9 @@ def untouched(port):
 def test_the_untouched_answer_comes_moves_and_goes(guest):
     guest.shell("systemctl start answer; sleep 1")
     went_well, said = guest.play(untouched(PORT))
-    assert not went_well and f"responder_untouched_port: {PORT} is load_balancer_health_probe_responder_port, too" in said
-    went_well, said = guest.play(untouched(8078))
-    assert not went_well and "cannot listen on port 8078" in said and "load_balancer_health_probe_responder_untouched_port" in said
+    assert not went_well and f"responder_untouched_port: {PORT} is responder_port, too" in said
+    went_well, said = guest.play(untouched(SSH))
+    assert not went_well and f"cannot listen on port {SSH}" in said and "responder_untouched_port" in said
     assert guest.shell("ls /etc/systemd/system | grep -c responder || true") == "0"
     # Beside a responder that is there already and answers the probe all the time.
     assert guest.play(responder())[0] and guest.status() == "200"

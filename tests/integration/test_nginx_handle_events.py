@@ -23,7 +23,7 @@ pytestmark = NEEDED
 class NginxSite(Site):
     """The site with nginx in place of its HAProxy."""
 
-    def __init__(self, folder, literal=False, **more):
+    def __init__(self, folder, literal=False):
         super().__init__(folder)
         (folder / "nginx").mkdir()
         servers = "".join(f"  server 127.0.0.1:{listener.port}; # {name}\n" for name, listener in self.listeners.items())
@@ -34,9 +34,8 @@ class NginxSite(Site):
         http = f"upstream www {{\n{servers}}}\nserver {{ listen 127.0.0.1:{self.door}; location / {{ proxy_pass http://www; }} {page} }}"
         self.nginx = Nginx(folder / "nginx", http=http)
         self.found = self.nginx.configuration.read_bytes()
-        variables = {"load_balancer_provider": "nginx", "load_balancer_nginx_configuration": str(self.nginx.configuration), **more}
-        variables["load_balancer_server"] = "127.0.0.1:{{ drain_host_ports[0] }}"
-        self.write_inventory(variables)
+        duty = {"type": "nginx", "hosts": ["lb1"], "configuration": str(self.nginx.configuration), "server": "127.0.0.1:{{ graceful_azure_ports[0] }}"}
+        self.write_inventory({"graceful_azure_duties": [duty]})
 
     def is_out(self, name):
         return f"server 127.0.0.1:{self.listeners[name].port} down; # {name}" in self.nginx.configuration.read_text()

@@ -106,7 +106,7 @@ def test_what_is_found_again_is_not_told_again(site, receiver):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
-        site.write_inventory({"handle_events_notify": [{"url": to(receiver)}]}, web1={"restore_service_url": url})
+        site.write_inventory({"handle_events_notify": [{"url": to(receiver)}]}, web1={"graceful_azure_health_url": url})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"])
         for _number in range(2):
             run = site.run(handle_events_wait=False)

@@ -90,7 +90,7 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
 @pytest.mark.long
 def test_a_run_in_which_not_all_goes_well(tmp_path):
     """docs/report.md shows pictures of this report."""
-    site = Site(tmp_path, ("web1", "web2", "web3", "web4"), {"drain_host_timeout": 12, "restore_service_timeout": 15})
+    site = Site(tmp_path, ("web1", "web2", "web3", "web4"), {"graceful_azure_drain_timeout": 12, "graceful_azure_restore_timeout": 15})
     try:
         lasts = {"ImpactSeconds": 6, "SettleSeconds": 3}
         well = site.simulator.post_event(EventType="Reboot", Resources=["web1"], Description="Virtual machine is going to be restarted.", **lasts)

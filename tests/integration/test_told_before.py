@@ -24,17 +24,17 @@ def find_closed_port():
 
 def test_check_mode_names_every_setting_that_is_wrong(site):
     wrong = {
-        "restore_service_validate_certs": "maybe",
-        "restore_service_url": "http://::1:80/",
-        "restore_service_address": "[::1]",
+        "graceful_azure_health_validate_certs": "maybe",
+        "graceful_azure_health_url": "http://::1:80/",
+        "graceful_azure_health_address": "[::1]",
         "handle_events_wait": "maybe",
         "graceful_azure_state_dir": "state",
         "graceful_azure_imds_url": "127.0.0.1:8080",
     }
-    site.write_inventory({"restore_service_unanswered": "perhaps"})
+    site.write_inventory({"graceful_azure_health_unanswered": "perhaps"})
     run = site.run("handle_events", "--check", **wrong)
     assert run.status == 2, run.output
-    for name in (*wrong, "restore_service_unanswered"):
+    for name in (*wrong, "graceful_azure_health_unanswered"):
         assert name in run.output, name
     # An extra variable is the balancer's as well.
     assert "balancer lb1: graceful_azure_state_dir: 'state' is not an absolute path" in run.output
@@ -43,7 +43,7 @@ def test_check_mode_names_every_setting_that_is_wrong(site):
 
 def test_a_host_that_would_not_come_back(site, closed):
     """As a new user meets it: in check mode at once, and before anything is done once an event comes."""
-    site.write_inventory(web1={"restore_service_url": f"http://127.0.0.1:{closed}/"})
+    site.write_inventory(web1={"graceful_azure_health_url": f"http://127.0.0.1:{closed}/"})
     run = site.run("handle_events", "--check")
     said = f"web1: it is in service, and does not answer what it is asked (http://127.0.0.1:{closed}/: Connection refused)"
     assert run.status == 2 and said in run.output, run.output
@@ -54,14 +54,14 @@ def test_a_host_that_would_not_come_back(site, closed):
     assert {name: host["state"] for name, host in run.event(event_id)["hosts"].items()}["web1"] == "needs_person"
     assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
 
-    run = site.run(handle_events_wait=False, restore_service_unanswered="warn")
+    run = site.run(handle_events_wait=False, graceful_azure_health_unanswered="warn")
     assert run.status == 0 and said in run.output, run.output
     assert site.admin_states()["web1"] == "drain"
 
 
 def test_a_port_on_which_nobody_listens(site, closed):
     """A number that is wrong. It is told in check mode and without an event, and the host never counts as idle."""
-    site.write_inventory(web1={"drain_host_ports": [closed]})
+    site.write_inventory(web1={"graceful_azure_ports": [closed]})
     said = f"port {closed} cannot be counted: nobody listens on it"
     run = site.run("handle_events", "--check")
     assert run.status == 0 and f"web1: {said}" in " ".join(run.output.split()), run.output
@@ -89,7 +89,7 @@ def test_holds_takes_nothing_for_false(site):
     run = site.run("holds", holds_release=True, holds_event_ids="typo")
     assert run.status == 2 and "holds_event_ids names typo, for which nothing is held" in run.output, run.output
     # What cannot be read may be held for it.
-    run = site.run("holds", holds_release=True, holds_event_ids="typo", load_balancer_haproxy_socket=str(site.folder / "none.sock"))
+    run = site.run("holds", holds_release=True, holds_event_ids="typo", graceful_azure_duties=site.duties(socket=str(site.folder / "none.sock")))
     assert run.status == 2 and "names typo" not in run.output and "There is no HAProxy socket" in run.output, run.output
     run = site.run("holds", graceful_azure_state_dir="state")
     assert "The state folder state is not an absolute path" in run.output
@@ -126,10 +126,12 @@ def test_holds_does_not_take_what_is_undefined_for_not_set(site, name):
 
 
 def test_holds_tells_where_it_cannot_look_before_anything_is_looked_at(site):
-    site.write_inventory(web1={"load_balancer_hosts": ["lb1", "nowhere"]}, web2={"load_balancer_server": "{{ my_own }}"}, lb1={"holds_release": True})
+    nowhere, undefined = ({"graceful_azure_duties": site.duties(**options)} for options in ({"hosts": ["lb1", "nowhere"]}, {"server": "{{ my_own }}"}))
+    site.write_inventory(web1=nowhere, web2=undefined, lb1={"holds_release": True})
     run = site.run("holds")
-    assert run.status == 2 and "web1: load_balancer_hosts: 'nowhere' is not in the inventory. Nothing is released for web1." in run.output, run.output
-    assert "web2: load_balancer_server: '{{ my_own }}' cannot be resolved:" in run.output and "'my_own' is undefined" in run.output
+    told = "web1: graceful_azure_duties[0].hosts: 'nowhere' is not in the inventory. Nothing is released for web1."
+    assert run.status == 2 and told in run.output, run.output
+    assert "web2: graceful_azure_duties: " in run.output and " cannot be resolved:" in run.output and "'my_own' is undefined" in run.output
     assert "Look at the hosts" not in run.output
     site.write_inventory(lb1={"graceful_azure_state_dir": "{{ my_own }}"}, web2={"holds_servers": ["web4"]})
     run = site.run("holds", target="web1")
@@ -149,8 +151,8 @@ def test_unknown_targets_are_refused_or_ignored_and_nothing_else(site, given):
 # The settings are in test_settings.py.
 @pytest.mark.long
 def test_an_empty_text_where_nothing_need_be_set(site):
-    names = ("load_balancer_server", "restore_service_port", "restore_service_address", "load_balancer_haproxy_absent", "load_balancer_haproxy_backends")
-    site.write_inventory(web1=dict.fromkeys(names, ""))
+    names = ("graceful_azure_health_port", "graceful_azure_health_address")
+    site.write_inventory(web1={**dict.fromkeys(names, ""), "graceful_azure_duties": site.duties(server="", absent="", backends="")})
     site.see_a_reboot_through()
 
 
@@ -158,7 +160,7 @@ def test_an_empty_text_where_nothing_need_be_set(site):
 @pytest.mark.long
 def test_a_balancer_with_a_blank_in_its_name(site):
     """And a host whose server's name is an empty text, which stands for its own."""
-    site.write_inventory(balancers=["lb 1"], web1={"load_balancer_server": ""})
+    site.write_inventory(balancers=["lb 1"], web1={"graceful_azure_duties": site.duties(hosts=["lb 1"], server="")})
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     run = site.run(handle_events_wait=False)
     assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output

@@ -133,17 +133,11 @@ def test_a_cancelled_event(mixed):
     mixed.check_nothing_is_left()
 
 
-PROBED = {
-    "load_balancer_provider": "health_probe",
-    "load_balancer_hosts": [],
-    "load_balancer_health_probe_interval": 1,
-    "load_balancer_health_probe_threshold": 1,
-    "load_balancer_health_probe_margin": 0,
-}
+PROBED = {"type": "health_probe", "interval": 1, "threshold": 1, "margin": 0}
 ANSWERS = {
-    "file": {"load_balancer_health_probe_action": "file", "load_balancer_health_probe_file": r"C:\inetpub\health\out.txt"},
-    "service": {"load_balancer_health_probe_action": "service", "load_balancer_health_probe_service": "Answer"},
-    "iis_site": {"load_balancer_health_probe_action": "iis_site", "load_balancer_health_probe_iis_site": "Health"},
+    "file": {"action": "file", "file": r"C:\inetpub\health\out.txt"},
+    "service": {"action": "service", "service": "Answer"},
+    "iis_site": {"action": "iis_site", "iis_site": "Health"},
 }
 
 
@@ -161,7 +155,7 @@ def with_health(mixed):
 def test_behind_a_health_probe(mixed, answer):
     """The balancer asks the host itself. test_windows.py holds each of the answers by itself."""
     with_health(mixed)
-    mixed.write(**PROBED, **ANSWERS[answer])
+    mixed.write({**PROBED, **ANSWERS[answer]})
     on_duty = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run()
@@ -177,7 +171,7 @@ def test_behind_a_health_probe(mixed, answer):
 @pytest.mark.timeout(300)
 def test_a_health_site_that_is_not_there(mixed):
     """Nothing is changed and nothing is approved; the run says which site it is."""
-    mixed.write(**PROBED, **ANSWERS["iis_site"])
+    mixed.write({**PROBED, **ANSWERS["iis_site"]})
     before = mixed.duties("win1")
     event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
     run = mixed.site.run(handle_events_timeout=patient(100))

@@ -60,16 +60,13 @@ def test_a_wait_survives_the_reboot(playbook, simulator, host):
 def test_roles_alone(playbook, simulator, host):
     event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
     given = {
-        "load_balancer_provider": "health_probe",
-        "load_balancer_health_probe_action": "iis_site",
-        "load_balancer_health_probe_iis_site": "Health",
-        "load_balancer_health_probe_interval": 1,
-        "load_balancer_health_probe_threshold": 1,
-        "load_balancer_health_probe_margin": 0,
-        "drain_host_ports": [8080],
-        "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
-        "drain_host_services": ["W3SVC"],
-        "restore_service_url": f"{simulator.control}/events",
+        "graceful_azure_duties": [
+            {"type": "health_probe", "action": "iis_site", "iis_site": "Health", "interval": 1, "threshold": 1, "margin": 0},
+            {"type": "iis", "name": "shop", "sites": ["Shop"], "pools": ["ShopPool"]},
+            "W3SVC",
+        ],
+        "graceful_azure_ports": [8080],
+        "graceful_azure_health_url": f"{simulator.control}/events",
     }
 
     def role(name, **more):

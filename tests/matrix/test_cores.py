@@ -66,7 +66,7 @@ def test_a_step_that_fails_for_ever_needs_a_person(site):
     reason = "{'queue': 1}"
     tasks.write_text(json.dumps([{"name": "Stop the queue", "ansible.builtin.fail": {"msg": reason}}]))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=None)
-    process = site.start("handle_events", handle_events_timeout=60, drain_host_before=str(tasks))
+    process = site.start("handle_events", handle_events_timeout=60, graceful_azure_duties=site.duties({"type": "tasks", "out": str(tasks)}))
     began = time.monotonic()
     run = site.finish(process)
     said = run.event(event_id)["hosts"]["web1"]
@@ -88,17 +88,16 @@ def test_settings_that_are_templates(tmp_path, programs):
         "graceful_azure_rules": [{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": "{{ hour * 2 }}"}],
         "graceful_azure_min_in_service": "{{ few * 1 }}",
         "graceful_azure_resource_name": "{{ inventory_hostname | int }}",
-        "load_balancer_server": "{{ inventory_hostname | int }}",
-        "load_balancer_haproxy_backends": "{{ ['www'] }}",
-        "drain_host_ports": ["{{ 8 + 1 }}"],
-        "drain_host_timeout": "{{ hour / 30 }}",
-        "drain_host_before": f"{tmp_path}/before.yml",
-        "restore_service_timeout": "{{ hour / 30 }}",
-        "restore_service_validate_certs": "{{ off }}",
+        "graceful_azure_ports": ["{{ 8 + 1 }}"],
+        "graceful_azure_drain_timeout": "{{ hour / 30 }}",
+        "graceful_azure_restore_timeout": "{{ hour / 30 }}",
+        "graceful_azure_health_validate_certs": "{{ off }}",
     }
-    (tmp_path / "before.yml").write_text(json.dumps([{"name": "Stop the queue", "ansible.builtin.set_fact": {"drain_host_done": "{{ not off }}"}}]))
-    site = Site(tmp_path, names=("1", "2"), variables=variables, python=programs / "python", programs=programs)
+    (tmp_path / "before.yml").write_text(json.dumps([{"name": "Stop the queue", "ansible.builtin.set_fact": {"graceful_azure_done": "{{ not off }}"}}]))
+    site = Site(tmp_path, names=("1", "2"), python=programs / "python", programs=programs)
     try:
+        duties = site.duties({"type": "tasks", "out": f"{tmp_path}/before.yml"}, server="{{ inventory_hostname | int }}", backends="{{ ['www'] }}")
+        site.write_inventory({**variables, "graceful_azure_duties": duties})
         first = site.simulator.post_event(EventType="Redeploy", Resources=["1"], NoticeSeconds=3600, **SHORT)
         second = site.simulator.post_event(EventType="Freeze", Resources=["2"], **SHORT)
         one = site.run(handle_events_wait="{{ off }}")
@@ -147,7 +146,7 @@ def test_holds_are_shown_and_released(site):
 def test_what_belongs_to_no_host_is_shown_as_it_is_and_given_back(site):
     held = {"server": "web2", "event_ids": ["[1]", "{{ 7 ** 19 }}"], "reason": "{{ 7 ** 19 }}", "state_dir": str(site.folder / "state" / "lb1")}
     run_module("haproxy_hold", dict(held, socket=site.haproxy.socket))
-    site.write_inventory(web2={"load_balancer_server": "another", "load_balancer_haproxy_absent": ""})
+    site.write_inventory(web2={"graceful_azure_duties": site.duties(server="another", absent="")})
     refused = site.run("holds", holds_release=True, holds_event_ids="{{ my_own }}", holds_servers="web2")
     assert refused.status == 2 and "'my_own' is undefined" in refused.output and "Look at the hosts" not in refused.output, refused.output
     refused = site.run("holds", holds_release=True, holds_servers=["web2", "web1"])

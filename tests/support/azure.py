@@ -61,9 +61,13 @@ class StandIn:
         """The credentials, as the environment of the controller has them."""
         return {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "right", "AZURE_TENANT": "tenant"}
 
+    def access(self):
+        """Where it is, as a duty or an approval is told."""
+        return {"arm_url": self.url, "login_url": self.url, "ca_file": self.ca_file}
+
     def options(self, prefix="load_balancer_"):
-        """Where it is, as the roles are told."""
-        return {f"{prefix}azure_{name}": value for name, value in (("arm_url", self.url), ("login_url", self.url), ("ca_file", self.ca_file))}
+        """The same, as the roles are told."""
+        return {f"{prefix}azure_{name}": value for name, value in self.access().items()}
 
     def control(self, method, path, body=None):
         raise NotImplementedError

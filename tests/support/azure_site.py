@@ -22,12 +22,16 @@ class AzureSite(Site):
         self.azure = azure
         self.write(**more)
 
-    def write(self, own=(), of_hosts=(), **more):
-        options = {"load_balancer_provider": "azure_load_balancer", "load_balancer_hosts": [], "load_balancer_azure_pool": POOL, **self.azure.options()}
-        addresses = {name: {"load_balancer_azure_address": address} for name, address in {**ADDRESS, **dict(own)}.items()}
+    def write(self, duties=None, own=(), of_hosts=(), **more):
+        """``duties``: what the hosts hand over, by default the address in the pool, with ``more`` options. ``own``: the addresses of hosts. ``of_hosts``:
+        more variables of hosts."""
+        hosts = {name: {"azure_name": address} for name, address in {**ADDRESS, **dict(own)}.items()}
         for name, variables in dict(of_hosts).items():
-            addresses[name].update(variables)
-        self.write_inventory({**options, **more}, **addresses)
+            hosts[name].update(variables)
+        self.write_inventory({"graceful_azure_duties": duties or [self.duty(**more)]}, **hosts)
+
+    def duty(self, **more):
+        return {"type": "azure_load_balancer", "pool": POOL, "address": "{{ azure_name }}", **self.azure.access(), **more}
 
     def reboot(self, *names, **more):
         return self.simulator.post_event(**{"EventType": "Reboot", "Resources": list(names), "ImpactSeconds": 1, "SettleSeconds": 1, **more})

@@ -84,9 +84,9 @@ class ClusterSite(Site):
             interpreter.write_text(INTERPRETER.format(surroundings=surroundings, boot=self._boot(name), python=sys.executable))
             interpreter.chmod(0o755)
             self.boot(name)
-            hosts[name] = {"ansible_python_interpreter": str(interpreter), "drain_host_steps": [dict(step, **node.options)]}
+            hosts[name] = {"ansible_python_interpreter": str(interpreter), "graceful_azure_duties": [dict(step, **node.options)]}
         # No balancer knows them.
-        self.write_inventory({"load_balancer_provider": "none", **(variables or {})}, **hosts)
+        self.write_inventory(variables, **hosts)
 
     def _boot(self, name):
         return self.folder / f"boot-{name}"

@@ -23,17 +23,21 @@ def web_host(folder, name, url, port):
     return {
         "graceful_azure_imds_url": url,
         **state_dir(folder, name),
-        "drain_host_ports": [port],
-        "restore_service_url": f"http://127.0.0.1:{port}/",
+        "graceful_azure_ports": [port],
+        "graceful_azure_health_url": f"http://127.0.0.1:{port}/",
     }
 
 
-def write_inventory(path, hosts, socket, balancers, variables=None, everybody=None):
-    """``hosts`` are the web servers and ``balancers`` the machines of HAProxy, each by its name with its variables; ``socket`` is HAProxy's,
-    ``variables`` are more of the web servers', ``everybody`` are all machines', by default that they are on this one. The ending .yml makes it YAML as
+def behind_haproxy(socket, balancers=("lb1",), **options):
+    """The duty of a host behind that HAProxy, which runs on these machines."""
+    return {"type": "haproxy", "hosts": list(balancers), "socket": socket, **options}
+
+
+def write_inventory(path, hosts, duties, balancers, variables=None, everybody=None):
+    """``hosts`` are the web servers and ``balancers`` the machines of HAProxy, each by its name with its variables; ``duties`` are what all web servers
+    hand over, ``variables`` are more of theirs, ``everybody`` are all machines', by default that they are on this one. The ending .yml makes it YAML as
     people write it."""
-    behind = {"load_balancer_provider": "haproxy", "load_balancer_hosts": list(balancers), "load_balancer_haproxy_socket": socket}
-    groups = {"balancers": {"hosts": balancers}, "web": {"vars": {**behind, **(variables or {})}, "hosts": hosts}}
+    groups = {"balancers": {"hosts": balancers}, "web": {"vars": {"graceful_azure_duties": duties, **(variables or {})}, "hosts": hosts}}
     content = {"all": {"vars": LOCAL if everybody is None else everybody, "children": groups}}
     text = yaml.safe_dump(content, sort_keys=False, explicit_start=True) if path.suffix == ".yml" else json.dumps(content)
     path.write_text(text, encoding="utf-8")

@@ -25,7 +25,7 @@ import time
 import yaml
 
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import state_dir, web_host
+from tests.support.inventory import state_dir
 from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
@@ -169,7 +169,9 @@ class RoleBed:
             for name in (*HOSTS, *BALANCERS)
         }
         for name, web in self.webs.items():
-            machines[name].update(web_host(self.folder, name, self.simulator.urls[name], web.port))
+            machines[name].update(
+                graceful_azure_imds_url=self.simulator.urls[name], drain_host_ports=[web.port], restore_service_url=f"http://127.0.0.1:{web.port}/"
+            )
             machines[name].update(load_balancer_provider="haproxy", load_balancer_hosts=["lb1"], load_balancer_haproxy_socket="$HAPROXY_SOCKET")
         # A host that has no balancer in the inventory.
         machines["web3"] = {key: machines["web1"][key] for key in ("ansible_connection", "ansible_python_interpreter", "graceful_azure_imds_url")}

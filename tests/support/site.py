@@ -15,7 +15,7 @@ import time
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import LOCAL, state_dir, web_host, write_inventory
+from tests.support.inventory import LOCAL, behind_haproxy, state_dir, web_host, write_inventory
 from tests.support.patience import patient
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import kill_all
@@ -61,6 +61,10 @@ class Site:
         self.write_inventory(variables or {}, balancers)
         self.processes = []
 
+    def duties(self, *others, **options):
+        """What a host hands over: HAProxy with these options, and then the others, which wait until the host is idle."""
+        return [{**behind_haproxy(self.haproxy.socket), **options}, *others]
+
     def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
         hosts = {
             name: {**web_host(self.folder, name, self.simulator.urls[name], listener.port), **of_hosts.get(name, {})}
@@ -68,7 +72,7 @@ class Site:
         }
         machines = {name: {**state_dir(self.folder, name), **of_hosts.get(name, {})} for name in balancers}
         everybody = {**LOCAL, "ansible_python_interpreter": self.python}
-        write_inventory(self.inventory, hosts, self.haproxy.socket, machines, variables, everybody)
+        write_inventory(self.inventory, hosts, self.duties(hosts=list(balancers)), machines, variables, everybody)
 
     def start(self, playbook, *arguments, log=None, **variables):
         """Start a playbook of the collection, or that of a path. C(log): a file for what it prints, which is kept for ``finish`` otherwise."""

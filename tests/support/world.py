@@ -156,8 +156,11 @@ class World:
         folder = self.folder
         hosts = {name: {**inventory.web_host(folder, name, self.simulator.urls[name], self.port(name)), **self.host_variables(name)} for name in self.names}
         balancers = {"balancer": inventory.state_dir(folder, "balancer")}
-        socket_path = self.haproxy.socket if self.haproxy else None
-        return inventory.write_inventory(path, hosts, socket_path, balancers, variables, inventory.LOCAL if everybody is None else everybody)
+        return inventory.write_inventory(path, hosts, self.duties(), balancers, variables, inventory.LOCAL if everybody is None else everybody)
+
+    def duties(self):
+        """What every web server hands over."""
+        return [inventory.behind_haproxy(self.haproxy.socket, ["balancer"])]
 
     def host_variables(self, name):
         """More variables of one web server."""

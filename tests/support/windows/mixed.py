@@ -32,13 +32,12 @@ def make_host(folder):
     )
 
 
-def settings(host, url):
-    """The variables of such a host. ``url``: its metadata service."""
+def settings(host, url, traffic):
+    """The variables of such a host. ``url``: its metadata service. ``traffic``: its duties that bring traffic."""
     return {
         **variables(host, url),
         "graceful_azure_state_dir": STATE_DIR,
-        "drain_host_steps": [{"name": "shop", "type": "iis", "sites": ["Shop"], "pools": ["ShopPool"]}],
-        "drain_host_services": ["w3svc", "Spooler"],
+        "graceful_azure_duties": [*traffic, {"type": "iis", "name": "shop", "sites": ["Shop"], "pools": ["ShopPool"]}, "w3svc", "Spooler"],
     }
 
 
@@ -55,8 +54,10 @@ class Mixed:
         self.thread = threading.Thread(target=self._hit)
         self.thread.start()
 
-    def write(self, **of_windows):
-        of_hosts = {name: {**settings(host, self.simulator.urls[name]), **of_windows} for name, host in self.hosts.items()}
+    def write(self, traffic=None, **of_windows):
+        """C(traffic): the duty of the Windows hosts that brings traffic, if it is not HAProxy."""
+        traffic = [traffic] if traffic else self.site.duties()
+        of_hosts = {name: {**settings(host, self.simulator.urls[name], traffic), **of_windows} for name, host in self.hosts.items()}
         self.site.write_inventory({}, **of_hosts)
 
     def _hit(self):

@@ -15,7 +15,7 @@ import pytest
 
 from tests.chaos import killer
 from tests.chaos.killer import DELAYS_OF_TURN, EVERY_POINT, KILLS, MOMENTS, TURN, Case
-from tests.chaos.scenarios import OWN_TASKS, SCENARIOS
+from tests.chaos.scenarios import SCENARIOS
 
 AROUND = ["Check the settings before anything is done", "Pass by pass", "End the passes", "Tell what became of each event"]
 LOOKS = [TURN, "Plan"]
@@ -25,7 +25,7 @@ AGAIN = {"Pass by pass": 4, "End the passes": 6, **dict.fromkeys(FILES[:2], 2), 
 
 def tasks(scenario):
     """What a run of a scenario may consist of: every task with its last occurrence."""
-    files = FILES if scenario.variables == OWN_TASKS else []
+    files = FILES if scenario.own_tasks else []
     return {task: AGAIN.get(task, 1) for task in [*AROUND[:2], *LOOKS, *files, *AROUND[2:]]}
 
 
@@ -33,7 +33,7 @@ KNOWN = {name: {"trace": tasks(scenario), "controllers": [{"begin": 100.0, "end"
 
 
 def has_no_files(scenario):
-    return SCENARIOS[scenario].variables != OWN_TASKS
+    return not SCENARIOS[scenario].own_tasks
 
 
 def points(scenario, seed="1"):
