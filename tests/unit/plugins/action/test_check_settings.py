@@ -22,7 +22,7 @@ class Hostvars(dict):
 
 def begin(check_mode=False, variables=None, **args):
     """What the passes begin with, and the mistakes in the options of the run."""
-    settings, mistakes = read_settings({"web0": dict({"load_balancer_provider": "none"}, **variables or {})}, {"web0"})
+    settings, mistakes = read_settings({"web0": dict({"graceful_azure_duties": []}, **variables or {})}, {"web0"})
     return begin_run(dict(ARGS, **args), settings, mistakes, 5, check_mode), mistakes
 
 
@@ -39,7 +39,7 @@ def test_enough_forks(hosts, forks):
 
 @pytest.mark.parametrize("forks", [None, 1, 5])
 def test_the_forks_of_the_run(forks):
-    settings, mistakes = read_settings({"web0": {"load_balancer_provider": "none"}}, {"web0"})
+    settings, mistakes = read_settings({"web0": {"graceful_azure_duties": []}}, {"web0"})
     assert begin_run(ARGS, settings, mistakes, forks)["run"]["forks"] == (forks or 1)
 
 

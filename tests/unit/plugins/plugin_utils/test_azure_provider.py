@@ -76,11 +76,9 @@ def test_a_host_may_be_known_by_its_ip_address():
         ("web1", None, {"address": "web1"}),
     ],
 )
-@pytest.mark.parametrize("with_list", [False, True])
-def test_how_a_host_is_known_if_nothing_else_is_set(name, ansible_host, known_as, with_list):
-    where = {"provider": "azure_load_balancer", "azure_pool": POOL}
-    variables = {"load_balancer_list": [where]} if with_list else {f"load_balancer_{key}": value for key, value in where.items()}
-    variables.update({"drain_host_ports": [80], **({"ansible_host": ansible_host} if ansible_host else {})})
+def test_how_a_host_is_known_if_nothing_else_is_set(name, ansible_host, known_as):
+    variables = {"graceful_azure_duties": [{"type": "azure_load_balancer", "pool": POOL}], "graceful_azure_ports": [80]}
+    variables.update({"ansible_host": ansible_host} if ansible_host else {})
     settings, mistakes = read_settings({name: variables}, {name})
     assert mistakes == []
     of_role, mistakes = read_role("load_balancer", name, {**variables, "load_balancer_state": "out"}, {name})
@@ -117,11 +115,11 @@ def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
     assert said.endswith("c (IP address not known); a member may be it whose network interface cannot be read: x: refused")
 
 
-@pytest.mark.parametrize("known_by, value", [("azure_address", "a"), ("azure_ip_address", "10.0.0.4")])
+@pytest.mark.parametrize("known_by, value", [("address", "a"), ("ip_address", "10.0.0.4")])
 def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_by, value):
-    own = {"load_balancer_provider": "azure_load_balancer", "load_balancer_azure_pool": POOL, f"load_balancer_{known_by}": value}
-    hosts = {name: {**own, "drain_host_ports": [80]} for name in ("web1", "web2")}
-    assert read_settings(hosts, set(hosts))[1] == [f"web2: load_balancer_{known_by}: {value!r} on pool web is web1's server already"]
+    duties = [{"type": "azure_load_balancer", "pool": POOL, known_by: value}]
+    hosts = {name: {"graceful_azure_duties": duties, "graceful_azure_ports": [80]} for name in ("web1", "web2")}
+    assert read_settings(hosts, set(hosts))[1] == [f"web2: graceful_azure_duties[0].{known_by}: {value!r} on pool web is web1's server already"]
 
 
 @pytest.mark.parametrize("passing", [False, True])
@@ -198,19 +196,18 @@ def test_the_result_of_the_role(direction, act, done, reason):
 @pytest.mark.parametrize(
     "more, said",
     [
-        ({"azure_pool": ""}, "load_balancer_azure_pool: not set"),
-        ({"azure_pool": "web"}, "load_balancer_azure_pool: 'web' is not a resource id such as"),
-        ({"azure_pool": POOL + "?x"}, "is not a resource id such as"),
-        ({"azure_ip_address": "10.0.0.4"}, "load_balancer_azure_address: excludes ip_address"),
-        ({"azure_address": "", "azure_ip_address": "web1"}, "load_balancer_azure_ip_address: 'web1' is not an IP address"),
-        ({"azure_arm_url": "http://arm.example"}, "load_balancer_azure_arm_url: 'http://arm.example' does not begin with https://"),
-        ({"azure_ca_file": "ca.pem"}, "load_balancer_azure_ca_file: 'ca.pem' is not an absolute path"),
-        ({"azure_auth_source": "guess"}, "load_balancer_azure_auth_source: 'guess' is none of auto, cli, credential_file, env, msi"),
+        ({"pool": ""}, "graceful_azure_duties[0].pool: not set"),
+        ({"pool": "web"}, "graceful_azure_duties[0].pool: 'web' is not a resource id such as"),
+        ({"pool": POOL + "?x"}, "is not a resource id such as"),
+        ({"ip_address": "10.0.0.4"}, "graceful_azure_duties[0].address: excludes ip_address"),
+        ({"address": "", "ip_address": "web1"}, "graceful_azure_duties[0].ip_address: 'web1' is not an IP address"),
+        ({"arm_url": "http://arm.example"}, "graceful_azure_duties[0].arm_url: 'http://arm.example' does not begin with https://"),
+        ({"ca_file": "ca.pem"}, "graceful_azure_duties[0].ca_file: 'ca.pem' is not an absolute path"),
+        ({"auth_source": "guess"}, "graceful_azure_duties[0].auth_source: 'guess' is none of auto, cli, credential_file, env, msi"),
     ],
 )
 def test_options_that_cannot_be_right(more, said):
-    given = {"provider": "azure_load_balancer", "state": "out", **{f"azure_{name}": value for name, value in ENTRY.items()}, **more}
-    variables = {f"load_balancer_{name}": value for name, value in given.items()}
+    variables = {"graceful_azure_duties": [{"type": "azure_load_balancer", **ENTRY, **more}], "load_balancer_state": "out"}
     assert any(said in mistake for mistake in read_role("load_balancer", "web1", variables, {"web1"})[1])
 
 

@@ -18,28 +18,34 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import re
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
 
 PROVIDER = TRAFFIC["health_probe"]
-FILE = {"health_probe_action": "file", "health_probe_file": "/run/maintenance"}
 HOST = {
-    "load_balancer_provider": "health_probe",
-    **{f"load_balancer_{key}": value for key, value in FILE.items()},
-    "drain_host_ports": [8080],
-    "restore_service_url": "http://localhost:8080/ready",
+    "type": "health_probe",
+    "action": "file",
+    "file": "/run/maintenance",
+    "graceful_azure_ports": [8080],
+    "graceful_azure_health_url": "http://localhost:8080/ready",
 }
+"""The options of the duty, and the variables of the host beside it."""
 RESPONDER = {
-    "load_balancer_health_probe_action": "responder",
-    "load_balancer_health_probe_responder_port": 8079,
-    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
+    "action": "responder",
+    "responder_port": 8079,
+    "responder_url": "http://localhost:8080/health",
 }
+
+
+def read(**changed):
+    given = {key: value for key, value in {**HOST, **changed}.items() if value is not None}
+    variables = {key: given.pop(key) for key in list(given) if key.startswith("graceful_azure_")}
+    return read_settings({"web1": {**variables, "graceful_azure_duties": [given]}}, {"web1"})
 
 
 def mistakes(**changed):
-    variables = {key: value for key, value in {**HOST, **changed}.items() if value is not None}
-    return read_settings({"web1": variables}, {"web1"})[1]
+    return read(**changed)[1]
 
 
 def test_what_is_right():
     assert mistakes() == []
-    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    settings, _none = read()
     (balancer,) = settings["web1"]["load_balancers"]
     assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], ["168.63.129.16"], "web1")
     assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
@@ -48,9 +54,9 @@ def test_what_is_right():
 @pytest.mark.parametrize("peers", [["168.63.129.16", "10.0.0.10"], "168.63.129.16, 10.0.0.10"])
 def test_several_may_only_check(peers):
     """Such as HAProxy between the balancer and the application. None of their connections is a request."""
-    given = {"load_balancer_health_probe_peer": peers}
+    given = {"peer": peers}
     assert mistakes(**given) == []
-    settings, _none = read_settings({"web1": {**HOST, **given}}, {"web1"})
+    settings, _none = read(**given)
     (balancer,) = settings["web1"]["load_balancers"]
     (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
     seen = MachineObservation(next_look.key, {**look(), "quiet_for": 5.0, "closed_ago": 60.0, "clock": 1.0}, None)
@@ -64,79 +70,79 @@ def test_several_may_only_check(peers):
 
 def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
     asked = "http://localhost:8078/"
-    assert mistakes(**RESPONDER, load_balancer_health_probe_responder_untouched_port=8078, restore_service_url=asked) == []
+    assert mistakes(**RESPONDER, responder_untouched_port=8078, graceful_azure_health_url=asked) == []
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"load_balancer_health_probe_action": None}, "load_balancer_health_probe_action: not set; write one of file, service"),
-        ({"load_balancer_health_probe_file": None}, "load_balancer_health_probe_file: not set; action: file needs it"),
-        ({"load_balancer_health_probe_file": "maintenance"}, "load_balancer_health_probe_file: 'maintenance' is not an absolute path"),
-        ({"load_balancer_health_probe_action": "command"}, "load_balancer_health_probe_command_out: not set"),
-        ({"load_balancer_health_probe_action": "iis_site"}, "load_balancer_health_probe_iis_site: not set; action: iis_site"),
-        ({"load_balancer_health_probe_interval": 0}, "load_balancer_health_probe_interval: 0 is not a number of seconds greater than 0"),
-        ({"load_balancer_health_probe_interval": "often"}, "load_balancer_health_probe_interval: 'often' is not a number of seconds"),
-        ({"load_balancer_health_probe_threshold": 0}, "load_balancer_health_probe_threshold: 0 is not a whole number from 1 up"),
-        ({"load_balancer_health_probe_margin": -1}, "load_balancer_health_probe_margin: -1 is not a number of seconds from 0 up"),
-        ({"load_balancer_health_probe_peer": "azure"}, "load_balancer_health_probe_peer: 'azure' is not an IP address"),
-        ({"load_balancer_health_probe_peer": ["10.0.0.9", "haproxy1"]}, "load_balancer_health_probe_peer: 'haproxy1' is not an IP address"),
-        ({"load_balancer_health_probe_file_means": "in"}, "load_balancer_health_probe_url: not set"),
-        ({"load_balancer_health_probe_url": "localhost/health"}, "load_balancer_health_probe_url: 'localhost/health' is not like"),
-        ({"load_balancer_health_probe_interval": 59}, "drain_host_timeout: 120 s, but the balancer notices only after 120 s"),
-        ({"drain_host_timeout": 12}, "drain_host_timeout: 12 s, but the balancer notices only after 12 s"),
-        ({"drain_host_ports": None}, "drain_host_ports: not set; health_probe needs the ports"),
+        ({"action": None}, "graceful_azure_duties[0].action: not set; write one of file, service"),
+        ({"file": None}, "graceful_azure_duties[0].file: not set; action: file needs it"),
+        ({"file": "maintenance"}, "graceful_azure_duties[0].file: 'maintenance' is not an absolute path"),
+        ({"action": "command"}, "graceful_azure_duties[0].command_out: not set"),
+        ({"action": "iis_site"}, "graceful_azure_duties[0].iis_site: not set; action: iis_site"),
+        ({"interval": 0}, "graceful_azure_duties[0].interval: 0 is not a number of seconds greater than 0"),
+        ({"interval": "often"}, "graceful_azure_duties[0].interval: 'often' is not a number of seconds"),
+        ({"threshold": 0}, "graceful_azure_duties[0].threshold: 0 is not a whole number from 1 up"),
+        ({"margin": -1}, "graceful_azure_duties[0].margin: -1 is not a number of seconds from 0 up"),
+        ({"peer": "azure"}, "graceful_azure_duties[0].peer: 'azure' is not an IP address"),
+        ({"peer": ["10.0.0.9", "haproxy1"]}, "graceful_azure_duties[0].peer: 'haproxy1' is not an IP address"),
+        ({"file_means": "in"}, "graceful_azure_duties[0].url: not set"),
+        ({"url": "localhost/health"}, "graceful_azure_duties[0].url: 'localhost/health' is not like"),
+        ({"interval": 59}, "graceful_azure_drain_timeout: 120 s, but the balancer notices only after 120 s"),
+        ({"graceful_azure_drain_timeout": 12}, "graceful_azure_drain_timeout: 12 s, but the balancer notices only after 12 s"),
+        ({"graceful_azure_ports": None}, "graceful_azure_ports: not set; health_probe needs the ports"),
         (
-            {"load_balancer_health_probe_url": "http://127.0.0.1:8080/ready"},
-            "restore_service_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
+            {"url": "http://127.0.0.1:8080/ready"},
+            "graceful_azure_health_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
         ),
         (
             {
-                "load_balancer_health_probe_action": "responder",
-                "load_balancer_health_probe_responder_port": 8079,
-                "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
-                "restore_service_url": "http://localhost:8079",
+                "action": "responder",
+                "responder_port": 8079,
+                "responder_url": "http://localhost:8080/health",
+                "graceful_azure_health_url": "http://localhost:8079",
             },
-            "restore_service_url: 'http://localhost:8079' is the health answer that is made to fail",
+            "graceful_azure_health_url: 'http://localhost:8079' is the health answer that is made to fail",
         ),
         (
             # No page of a site answers while it is stopped.
             {
-                "load_balancer_health_probe_action": "iis_site",
-                "load_balancer_health_probe_iis_site": "Health",
-                "load_balancer_health_probe_url": "http://localhost:8081/health",
-                "restore_service_url": "http://localhost:8081/ready",
+                "action": "iis_site",
+                "iis_site": "Health",
+                "url": "http://localhost:8081/health",
+                "graceful_azure_health_url": "http://localhost:8081/ready",
             },
-            "restore_service_url: 'http://localhost:8081/ready' is the health answer that is made to fail",
+            "graceful_azure_health_url: 'http://localhost:8081/ready' is the health answer that is made to fail",
         ),
         (
             {
-                "load_balancer_health_probe_action": "responder",
-                "load_balancer_health_probe_responder_port": 8079,
-                "load_balancer_health_probe_responder_url": "http://localhost:8079/",
+                "action": "responder",
+                "responder_port": 8079,
+                "responder_url": "http://localhost:8079/",
             },
-            "load_balancer_health_probe_responder_url: the responder itself answers there",
+            "graceful_azure_duties[0].responder_url: the responder itself answers there",
         ),
-        ({**RESPONDER, "load_balancer_health_probe_responder_port": 70000}, "load_balancer_health_probe_responder_port: 70000 is not a TCP port"),
+        ({**RESPONDER, "responder_port": 70000}, "graceful_azure_duties[0].responder_port: 70000 is not a TCP port"),
         (
-            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 0},
-            "load_balancer_health_probe_responder_untouched_port: 0 is not a TCP port from 1 to 65535",
-        ),
-        (
-            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8079},
-            "load_balancer_health_probe_responder_untouched_port: 8079 is responder_port, too",
+            {**RESPONDER, "responder_untouched_port": 0},
+            "graceful_azure_duties[0].responder_untouched_port: 0 is not a TCP port from 1 to 65535",
         ),
         (
-            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8080},
-            "drain_host_ports: 8080 is responder_untouched_port",
+            {**RESPONDER, "responder_untouched_port": 8079},
+            "graceful_azure_duties[0].responder_untouched_port: 8079 is responder_port, too",
         ),
         (
-            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_url": "http://localhost:8078/"},
-            "load_balancer_health_probe_url: 'http://localhost:8078/' is the untouched answer",
+            {**RESPONDER, "responder_untouched_port": 8080},
+            "graceful_azure_ports: 8080 is responder_untouched_port",
         ),
         (
-            {**RESPONDER, "load_balancer_health_probe_responder_untouched_port": 8078, "load_balancer_health_probe_responder_url": "http://localhost:8078/"},
-            "load_balancer_health_probe_responder_url: the responder itself answers there",
+            {**RESPONDER, "responder_untouched_port": 8078, "url": "http://localhost:8078/"},
+            "graceful_azure_duties[0].url: 'http://localhost:8078/' is the untouched answer",
+        ),
+        (
+            {**RESPONDER, "responder_untouched_port": 8078, "responder_url": "http://localhost:8078/"},
+            "graceful_azure_duties[0].responder_url: the responder itself answers there",
         ),
     ],
 )
@@ -146,30 +152,25 @@ def test_what_is_wrong_is_said_before_anything_is_changed(changed, said):
 
 @pytest.mark.parametrize("interval", [0, "0", -1, True, "often", "nan", "inf"])
 def test_a_wrong_interval_is_told_once(interval):
-    (told,) = mistakes(load_balancer_health_probe_interval=interval)
-    assert told.startswith("web1: load_balancer_health_probe_interval: ") and str(interval) in told
+    (told,) = mistakes(interval=interval)
+    assert told.startswith("web1: graceful_azure_duties[0].interval: ") and str(interval) in told
 
 
-RESPONDER = {
-    "load_balancer_health_probe_action": "responder",
-    "load_balancer_health_probe_responder_port": 8079,
-    "load_balancer_health_probe_responder_url": "http://localhost:8080/health",
-}
 SERVICE = {
-    "load_balancer_health_probe_action": "service",
-    "load_balancer_health_probe_service": "health",
-    "load_balancer_health_probe_url": "http://127.0.0.1:8081/health",
+    "action": "service",
+    "service": "health",
+    "url": "http://127.0.0.1:8081/health",
 }
 
 
 @pytest.mark.parametrize(
     ("changed", "option"),
     [
-        (dict(RESPONDER, restore_service_url="http://localhost:8079/health"), "restore_service_url"),
-        (dict(RESPONDER, restore_service_url="http://127.0.0.1:8079/?x=1"), "restore_service_url"),
-        (dict(RESPONDER, restore_service_url="http://localhost:8079/", load_balancer_health_probe_url="http://10.0.0.4:8079/"), "restore_service_url"),
-        (dict(SERVICE, restore_service_url="http://localhost:8081/ready"), "restore_service_url"),
-        (dict(SERVICE, restore_service_url=None, restore_service_port=8081), "restore_service_port"),
+        (dict(RESPONDER, graceful_azure_health_url="http://localhost:8079/health"), "graceful_azure_health_url"),
+        (dict(RESPONDER, graceful_azure_health_url="http://127.0.0.1:8079/?x=1"), "graceful_azure_health_url"),
+        (dict(RESPONDER, graceful_azure_health_url="http://localhost:8079/", url="http://10.0.0.4:8079/"), "graceful_azure_health_url"),
+        (dict(SERVICE, graceful_azure_health_url="http://localhost:8081/ready"), "graceful_azure_health_url"),
+        (dict(SERVICE, graceful_azure_health_url=None, graceful_azure_health_port=8081), "graceful_azure_health_port"),
     ],
 )
 def test_an_answer_that_cannot_pass_while_the_host_is_held_is_refused(changed, option):
@@ -179,22 +180,16 @@ def test_an_answer_that_cannot_pass_while_the_host_is_held_is_refused(changed, o
 @pytest.mark.parametrize(
     "changed",
     [
-        dict(RESPONDER, restore_service_url="http://localhost:8080/ready"),
-        dict(SERVICE, restore_service_url="http://localhost:8080/ready"),
-        dict(SERVICE, restore_service_url=None, restore_service_port=8080),
-        dict(SERVICE, restore_service_url=None, restore_service_port=8081, restore_service_address="10.0.0.4"),
+        dict(RESPONDER, graceful_azure_health_url="http://localhost:8080/ready"),
+        dict(SERVICE, graceful_azure_health_url="http://localhost:8080/ready"),
+        dict(SERVICE, graceful_azure_health_url=None, graceful_azure_health_port=8080),
+        dict(SERVICE, graceful_azure_health_url=None, graceful_azure_health_port=8081, graceful_azure_health_address="10.0.0.4"),
         # Nobody knows what the unit answers.
-        dict(SERVICE, restore_service_url=None, restore_service_port=8081, load_balancer_health_probe_url=None),
+        dict(SERVICE, graceful_azure_health_url=None, graceful_azure_health_port=8081, url=None),
     ],
 )
 def test_an_answer_that_may_pass_while_the_host_is_held_is_not_refused(changed):
     assert mistakes(**changed) == []
-
-
-def test_in_a_list_the_entry_is_named():
-    entry = {"provider": "health_probe", "health_probe_action": "service"}
-    told = read_settings({"web1": {"load_balancer_list": [entry], "drain_host_ports": [80]}}, {"web1"})[1]
-    assert told == ["web1: load_balancer_list[0].health_probe_service: not set; action: service needs it"]
 
 
 def answer(**more):
@@ -238,7 +233,7 @@ def test_the_result_of_the_role():
 
 @pytest.mark.parametrize(("result", "helpless"), [({"fatal": "no folder"}, True), ({"error": "too late"}, False)])
 def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(result, helpless):
-    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    settings, _none = read()
     (balancer,) = settings["web1"]["load_balancers"]
     (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
     host = SimpleNamespace(observation=SimpleNamespace(reached=True))
@@ -248,7 +243,7 @@ def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(
 
 
 def test_a_release_names_the_file_that_knows_what_the_record_knew():
-    settings, _none = read_settings({"web1": HOST}, {"web1"})
+    settings, _none = read()
     (balancer,) = settings["web1"]["load_balancers"]
     held = {"event_ids": ["E1"], "state": "present"}
     (out,) = PROVIDER.acts(balancer, "out", held, {})
