@@ -45,10 +45,8 @@ def test_the_forks_of_the_run(forks):
 
 def test_whether_others_behind_balancers_are_no_targets():
     settings = {"web1": {"load_balancers": [{"hosts": ["lb1"]}]}}
-    everybody = Hostvars(web1={}, lb1={"load_balancer_hosts": []}, db1={}, web2={"load_balancer_hosts": ["lb1"]})
+    everybody = Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={}, web2={"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]})
     assert is_partial(settings, everybody)
-    assert is_partial(settings, Hostvars(web1={}, web2={"load_balancer_list": [{"provider": "none"}]}))
-    assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]}))
     assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": "{{ theirs }}"}))
     assert not is_partial(settings, Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={"graceful_azure_duties": ["postgresql"]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
@@ -64,7 +62,7 @@ def test_how_machines_of_a_role_alone_are_reached():
     action._task = type("Task", (), {"get_play": staticmethod(Play)})
     action._templar, action._loader = None, DataLoader()
     action._variables = lambda names, _hostvars: {name: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name] for name in names}
-    known = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1", "lb2"], "load_balancer_state": "out"}
+    known = {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1", "lb2"]}], "load_balancer_state": "out"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(check_settings, "resolve", lambda _templar, _names, variables: (known, {}))
         checked, _warnings, mistakes = action._check_role(

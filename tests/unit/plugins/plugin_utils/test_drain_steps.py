@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import re
 from tests.support.model import Model
 
 QUEUE = {"name": "queue", "type": "tasks", "out": "out.yml", "in": "in.yml"}
+DUTY = {"name": "queue", "type": "tasks", "out": "out.yml", "back": "in.yml"}
 SHOP = {"name": "shop", "type": "service"}
 
 
@@ -25,12 +26,12 @@ def names(groups):
 
 @pytest.fixture(name="mistakes_in")
 def make_mistakes_in(tmp_path):
-    """What is told of drain_host_steps and drain_host_services, beside the task files out.yml and in.yml."""
+    """What is told of duties, beside the task files out.yml and in.yml."""
     for name in ("out.yml", "in.yml"):
         (tmp_path / name).write_text("")
 
-    def mistakes_in(steps, services):
-        given = {"load_balancer_provider": "none", "drain_host_steps": steps, "drain_host_services": services}
+    def mistakes_in(*duties):
+        given = {"graceful_azure_duties": list(duties)}
         return [mistake.removeprefix("web1: ") for mistake in read_settings({"web1": given}, {"web1"}, str(tmp_path))[1]]
 
     return mistakes_in
@@ -93,39 +94,39 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("entry", "said"),
         [
-            (7, "drain_host_steps[0]: 7 is neither a dictionary nor the name of a service"),
-            ({"name": "a", "type": "servise"}, "drain_host_steps[0].type: 'servise' is no type of duty; did you mean service?; there are haproxy, nginx"),
-            ({"name": "a"}, "drain_host_steps[0].type: not set; there are haproxy, nginx"),
-            ({"type": "service"}, "drain_host_steps[0].name: not set"),
-            ({"name": "a b", "type": "service"}, "drain_host_steps[0].name: 'a b' is not a plain word"),
-            ("", "drain_host_steps[0].name: not set"),
-            ({**QUEUE, "name": "../queue"}, "drain_host_steps[0].name: '../queue' is not a plain word"),
-            ("db.service", "drain_host_services: 'db' stands in drain_host_steps[0] already"),
-            ({**SHOP, "out": "x"}, "drain_host_steps[0]: there is no option out; for the type service there are type, name"),
-            ({**QUEUE, "outt": "x"}, "drain_host_steps[0]: there is no option outt; did you mean out?; for the type tasks there are type, name, out, back"),
-            ({"name": "a", "type": "tasks"}, "drain_host_steps[0]: neither out nor back is set"),
-            ({**QUEUE, "in": "none.yml"}, "drain_host_steps[0].in: there is no task file "),
+            (7, "graceful_azure_duties[0]: 7 is neither a dictionary nor the name of a service"),
+            ({"name": "a", "type": "servise"}, "graceful_azure_duties[0].type: 'servise' is no type of duty; did you mean service?; there are haproxy, nginx"),
+            ({"name": "a"}, "graceful_azure_duties[0].type: not set; there are haproxy, nginx"),
+            ({"type": "service"}, "graceful_azure_duties[0].name: not set"),
+            ({"name": "a b", "type": "service"}, "graceful_azure_duties[0].name: 'a b' is not a plain word"),
+            ("", "graceful_azure_duties[0].name: not set"),
+            ({**DUTY, "name": "../queue"}, "graceful_azure_duties[0].name: '../queue' is not a plain word"),
+            ("db.service", "graceful_azure_duties[1].name: 'db' stands in graceful_azure_duties[0] already"),
+            ({**SHOP, "out": "x"}, "graceful_azure_duties[0]: there is no option out; for the type service there are type, name"),
+            ({**DUTY, "outt": "x"}, "graceful_azure_duties[0]: there is no option outt; did you mean out?; for the type tasks there are type, name, out, back"),
+            ({"name": "a", "type": "tasks"}, "graceful_azure_duties[0]: neither out nor back is set"),
+            ({**DUTY, "back": "none.yml"}, "graceful_azure_duties[0].back: there is no task file "),
         ],
     )
     def test_each(self, mistakes_in, entry, said):
-        (mistake,) = mistakes_in([entry], ["db"])
+        (mistake,) = mistakes_in(entry, "db")
         assert mistake.startswith(said)
 
     @pytest.mark.parametrize("name", [False, True, 1.5, ["a"], "-x"])
     def test_what_is_no_name_is_told_and_never_dropped(self, mistakes_in, name):
-        (mistake,) = mistakes_in([{**QUEUE, "name": name}], [])
-        assert mistake.startswith(f"drain_host_steps[0].name: {name!r} ")
+        (mistake,) = mistakes_in({**DUTY, "name": name})
+        assert mistake.startswith(f"graceful_azure_duties[0].name: {name!r} ")
         assert len(steps_of(steps=[{**QUEUE, "name": name}])) == 1
 
     def test_a_template_is_no_unit(self, mistakes_in):
-        (mistake,) = mistakes_in(["worker@"], [])
-        assert mistake == "drain_host_steps[0].name: 'worker@' is a template; name an instance of it"
+        (mistake,) = mistakes_in("worker@")
+        assert mistake == "graceful_azure_duties[0].name: 'worker@' is a template; name an instance of it"
 
     def test_a_name_stands_for_one_step(self, mistakes_in):
-        assert mistakes_in([SHOP, {**QUEUE, "name": "shop"}], []) == [
-            "drain_host_steps[1].name: 'shop' stands in drain_host_steps[0] already; give each entry a name of its own"
+        assert mistakes_in(SHOP, {**DUTY, "name": "shop"}) == [
+            "graceful_azure_duties[1].name: 'shop' stands in graceful_azure_duties[0] already; give each entry a name of its own"
         ]
-        assert mistakes_in([QUEUE, SHOP, "postgresql@15-main.service"], ["nginx"]) == []
+        assert mistakes_in(DUTY, SHOP, "postgresql@15-main.service", "nginx") == []
 
 
 class Bell(HostDuty):
