@@ -7,6 +7,7 @@ other, handle events."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -32,15 +33,18 @@ def inventories():
 @pytest.mark.parametrize("content", list(inventories()))
 def test_settings_are_accepted(content):
     (group,) = content.values()
-    hosts = {name: {**group["vars"], "inventory_hostname": name, **(own or {})} for name, own in group["hosts"].items()}
-    for name, variables in hosts.items():
-        for key, value in variables.items():
-            if isinstance(value, str):
-                variables[key] = value.replace("{{ inventory_hostname }}", name).replace("{{ inventory_dir }}", "/tmp")
-        if variables.get("load_balancer_provider") == "azure_load_balancer" and "load_balancer_azure_address" not in variables:
+    hosts = {}
+    for name, own in group["hosts"].items():
+        variables = {**group["vars"], **(own or {})}
+        text = json.dumps(variables)
+        known = {**{key: value for key, value in variables.items() if isinstance(value, str)}, "inventory_hostname": name, "inventory_dir": "/tmp"}
+        for key, value in known.items():
+            text = text.replace(f"{{{{ {key} }}}}", value)
+        hosts[name] = {"graceful_azure_duties": [], **json.loads(text)}
+        for duty in hosts[name]["graceful_azure_duties"]:
             # Otherwise it takes the address.
-            assert "ansible_host" in variables
-    settings, mistakes = read_settings({name: {"load_balancer_provider": "none", **variables} for name, variables in hosts.items()}, set(hosts))
+            assert duty["type"] != "azure_load_balancer" or "address" in duty or "ansible_host" in variables
+    settings, mistakes = read_settings({name: {**variables, "inventory_hostname": name} for name, variables in hosts.items()}, set(hosts))
     assert mistakes == []
     assert set(settings) == set(hosts)
 
