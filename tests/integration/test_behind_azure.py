@@ -18,7 +18,7 @@ from tests.support.azure import NEEDED
 from tests.support.pages import NAMED, blocks, follow
 
 PAGE, OUTSIDE = "docs/behind-azure.md", "docs/approve-from-outside.md"
-PORTS = ("8443", "8171", "8172", "8169", "8181", "8182")
+PORTS = ("8443", "8171", "8172", "8169", "8181", "8182", "8183", "8184")
 
 
 def inventories():
