@@ -26,16 +26,15 @@ def test_it():
 
 @pytest.fixture(name="machine")
 def pretended(monkeypatch):
-    """A machine of two cores: its speed, beside the one for which the limits were written, its load, and the suite's workers."""
+    """A machine of two cores: its speed, beside the one for which the limits were written, and its load, as the work tells it and on average."""
     monkeypatch.delenv(patience.VARIABLE, raising=False)
     monkeypatch.setattr(patience.os, "sched_getaffinity", lambda _process: {0, 1})
 
-    def be(speed=1.0, crowd=1.0, load=0.0, workers=1):
+    def be(speed=1.0, crowd=1.0, load=0.0):
         cpu = patience.REFERENCE_SECONDS / speed
         monkeypatch.setattr(patience, "_last", None)
         monkeypatch.setattr(patience, "_work", lambda: (cpu * crowd, cpu))
         monkeypatch.setattr(patience.os, "getloadavg", lambda: (load, load / 2, 0.0))
-        monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", str(workers))
 
     return be
 
@@ -46,10 +45,11 @@ def pretended(monkeypatch):
         ({}, 1),
         ({"speed": 2.0}, 1),
         ({"speed": 0.5}, 2),
-        ({"crowd": 3.0}, 3),
-        ({"load": 8.0}, 4),
-        ({"workers": 4}, 2),
-        ({"speed": 0.5, "load": 4.0}, 4),
+        ({"crowd": 2.0, "load": 4.0}, 1),
+        ({"crowd": 6.0}, 3),
+        ({"load": 12.0}, 3),
+        ({"speed": 0.5, "load": 8.0}, 4),
+        ({"speed": 2.0, "load": 16.0}, 2),
         ({"speed": 0.1, "crowd": 9.0, "load": 20.0}, patience.MOST),
     ],
 )
@@ -59,7 +59,7 @@ def test_slow_and_busy_machines_get_more(machine, machine_is, times):
 
 
 def test_a_measurement_holds_for_a_while(machine, monkeypatch):
-    machine(crowd=3.0)
+    machine(crowd=6.0)
     assert patience.patience() == pytest.approx(3)
     monkeypatch.setattr(patience, "_work", lambda: (1.0, 1.0))
     assert patience.patience() == pytest.approx(3)

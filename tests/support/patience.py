@@ -15,8 +15,9 @@ import time
 # A number of one's own: every guard waits so many times as long.
 VARIABLE = "TESTS_PATIENCE"
 MOST = 8.0
-# What the work below takes on the machine for which the limits were written, when it does nothing else.
+# Seconds of a core that the work below takes on the machine for which the limits were written, and how much went on there for each core: make test.
 REFERENCE_SECONDS = 0.007
+USUAL_LOAD = 2.0
 # For how long a measurement holds: load comes and goes while the suite runs.
 HOLDS_SECONDS = 20.0
 
@@ -24,7 +25,7 @@ _last = None
 
 
 def patient(seconds):
-    """How long to wait, at present, where these seconds are enough on an idle and fast machine."""
+    """How long to wait, at present, where these seconds are enough in make test on a fast machine."""
     return seconds * patience()
 
 
@@ -41,11 +42,10 @@ def patience():
 
 
 def measured():
-    cores = len(os.sched_getaffinity(0))
     wall, cpu = _work()
-    # A short piece of work may get through between two others. What is at work beside it, and the suite's own workers, come sooner or later.
-    beside = max(*os.getloadavg()[:2], float(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-    return min(MOST, max(1.0, max(wall, cpu * beside / cores) / REFERENCE_SECONDS))
+    # A short piece of work may get through between two others. What is at work beside it comes sooner or later.
+    load = max(wall / cpu, max(os.getloadavg()[:2]) / len(os.sched_getaffinity(0)))
+    return min(MOST, max(1.0, cpu / REFERENCE_SECONDS * max(1.0, load / USUAL_LOAD)))
 
 
 def _work():
