@@ -61,7 +61,9 @@ def test_examples(bed):
     # The web servers of the bed are not where those of the example are.
     at = {"web1": bed.webs["web1"].port, "web2": bed.webs["web2"].port}
     url = "{{ 'http://localhost:%d/' if inventory_hostname == 'web1' else 'http://localhost:%d/' }}" % (at["web1"], at["web2"])
-    text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"').replace("hosts: [lb1]}", "hosts: [lb1], socket: $HAPROXY_SOCKET}")
+    ports = "\"{{ [%d] if inventory_hostname == 'web1' else [%d] }}\"" % (at["web1"], at["web2"])
+    text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"').replace("ports: [8080]", f"ports: {ports}")
+    text = text.replace("hosts: [lb1]}", "hosts: [lb1], socket: $HAPROXY_SOCKET}")
     # The examples say themselves what the hosts hand over.
     inventory = json.loads(bed.inventory.read_text())
     for name, variables in inventory["all"]["hosts"].items():

@@ -234,3 +234,29 @@ def test_bad_input(bed):
     for (variables, message), step in zip(BAD, run.steps[1:], strict=True):
         assert message in step.failure, (variables, step.failure)
     assert bed.admin() == 8
+
+
+def test_duties_of_all_kinds_through_all_roles(bed):
+    """What stands before the balancer goes out at once and comes back last, and what stands after it waits until the host is idle."""
+    (bed.units / "app.service").write_text("active\n")
+
+    def files(name):
+        out, back = (bed.noted(f"{name}_{way}", "graceful_azure_done") for way in ("out", "back"))
+        return {"type": "tasks", "name": name, "out": out, "back": back}
+
+    haproxy = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": "$HAPROXY_SOCKET", "state": "maint"}
+    ids = {f"{role}_event_ids": ["E1"] for role in ("load_balancer", "drain_host", "restore_service")}
+    common = {"graceful_azure_duties": [files("first"), haproxy, files("then"), "app"], "graceful_azure_health_port": bed.webs["web1"].port, **ids}
+    run = bed.run(
+        ("load_balancer", {"load_balancer_state": "out", **common}),
+        ("drain_host", common),
+        lambda: bed.records("web3"),
+        ("restore_service", common),
+        host="web3",
+    )
+    assert run.status == 0 and [step.failure for step in run.steps if step.failure] == [], run.output
+    assert run.steps[0].result["reason"] == "web1 is held (www on lb1: maint)"
+    assert [step.result["done"] for step in run.steps if step.result] == [True] * 3
+    noted = [line for line in bed.log() if not line.startswith("is-") and "show" not in line]
+    assert noted == ["first_out", "then_out", "stop app.service", "start app.service", "then_back", "first_back"], bed.log()
+    assert bed.admin() == 0 and bed.records("lb1") == bed.records("web3") == {}
