@@ -10,9 +10,14 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.action import duty, duty_info
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import TYPES, class_of
 from ansible_collections.graceful.azure.plugins.plugin_utils import _duty_action
 
 from tests.support.azure import POOL
+
+# A type is loaded when it is first needed. Once another test has started Ansible's own loader in this process, that finds none of them.
+for kind in TYPES:
+    class_of(kind)
 
 HAPROXY = {"type": "haproxy", "hosts": ["lb1", "lb2"]}
 AZURE = {"type": "azure_load_balancer", "pool": POOL}
