@@ -133,7 +133,7 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]
     for number, entry in enumerate(entries):
         if traffic and traffic[0] < number < traffic[-1] and not entry.traffic:
-            later = next(entries[other] for other in traffic if other > number)
+            later = [entries[other] for other in traffic if other > number][0]
             yield (
                 f"{entry.called('')}: it brings no traffic and stands between entries that do. It would wait until the host is idle, and the host is not while"
                 f" {later.called('')} brings traffic. Put it before all entries that bring traffic, or after them"

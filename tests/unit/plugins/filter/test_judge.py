@@ -20,7 +20,7 @@ def test_all_that_can_be_asked_is_documented():
 
 
 def test_a_role():
-    told = judge("load_balancer", host="web1", entry={"provider": "none"}, direction="out")
+    told = judge("load_balancer", settings={"provider": "none", "hosts": [], "server": "web1"}, direction="out")
     assert told["result"]["reason"] == "no load balancer knows this host"
 
 

@@ -231,8 +231,8 @@ class TestBeforeItsBalancers:
     def test_out_and_back(self, model):
         model.announce("e1", "web1")
         model.go()
-        ((_machine, part, args), (_, record, done)) = acts(model)
-        assert (part, args["services"], record, done["name"]) == ("steps", ["agent.service"], "drained", ["ready_to_leave"])
+        ((_machine, part, args), (_host, record, recorded)) = acts(model)
+        assert (part, args["services"], record, recorded["name"]) == ("steps", ["agent.service"], "drained", ["ready_to_leave"])
         assert model.in_rotation("web1") == ["lb1"]
         assert [look["names"] for turn in model.outcome["turns"]["web1"] for look in turn.get("options", {}).get("steps", ())] == [["agent.service"]]
         model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "load_balancer")
