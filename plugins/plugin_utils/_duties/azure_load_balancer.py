@@ -104,6 +104,7 @@ def _key(settings: BalancerSettings) -> str:
 
 class AzureLoadBalancer(TrafficDuty):
     name = "azure_load_balancer"
+    needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"
     options = {
         "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
@@ -141,20 +142,6 @@ class AzureLoadBalancer(TrafficDuty):
         if ip_address and not is_ip_address(ip_address):
             yield "ip_address", f"{ip_address!r} is not an IP address"
         yield from access_mistakes(options)
-
-    def beside(
-        self,
-        settings: BalancerSettings,
-        ports: Sequence[int] | None = None,
-        asked: Options | None = None,
-        timeout: float | None = None,
-    ) -> Iterator[tuple[str, str]]:
-        if ports is not None and not ports:
-            yield (
-                "ports",
-                "not set; azure_load_balancer needs the ports on which the application serves: Azure does not tell which connections are left, so they are"
-                " counted on the host",
-            )
 
     def known_by(self, settings: BalancerSettings) -> str:
         return str(next(iter(settings["known_as"])))

@@ -2,20 +2,18 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The drain steps of a host as one list. Private to the collection; pure.
+"""The duties of a host that bring no traffic, and which of them are one act. Private to the collection; pure.
 
 The settings are read in C(_duties/listed.py): roles and plan read the list.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING, entries_of_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
 
 
@@ -36,24 +34,6 @@ def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:
         idle = idle or kind.needs_idle or name == AFTER
         found.append(idle)
     return found
-
-
-def steps_of(
-    before: str | None = None,
-    steps: Any = (),
-    services: Iterable[Any] | None = (),
-    after: str | None = None,
-    folder: str = "",
-) -> list[DrainStep]:
-    """The normalised steps, in the order in which they go out. The arguments are the values of C(drain_host_*), without mistakes."""
-    given = {"drain_host_before": before, "drain_host_steps": steps, "drain_host_services": services, "drain_host_after": after}
-    entries = [entry for entry, _called in entries_of_steps(given)]
-    for entry in entries:
-        kind = ON_HOST[entry["type"]]
-        entry["name"] = str(entry["name"])
-        entry.update({option: os.path.join(folder, str(entry[option])) for option in kind.task_files if entry.get(option)})
-    idle = idle_ones((entry["name"], ON_HOST[entry["type"]]) for entry in entries)
-    return [step_of(ON_HOST[entry["type"]], entry, waits) for entry, waits in zip(entries, idle)]
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:

@@ -78,6 +78,7 @@ def _key(settings: BalancerSettings) -> str:
 
 class HealthProbe(TrafficDuty):
     name = "health_probe"
+    needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
     options = {
@@ -177,12 +178,7 @@ class HealthProbe(TrafficDuty):
         asked: Options | None = None,
         timeout: float | None = None,
     ) -> Iterator[tuple[str, str]]:
-        if ports is not None and not ports:
-            yield (
-                "ports",
-                "not set; health_probe needs the ports on which the application serves: the balancer does not tell what it still sends, so connections"
-                " are counted on the host",
-            )
+        yield from super().beside(settings, ports, asked, timeout)
         if ports and settings["action"] == "responder" and settings["given"]["responder_port"] in ports:
             yield "ports", "the responder's own port is among them; probes come there for ever"
         if ports and settings["untouched_port"] in ports:

@@ -49,6 +49,8 @@ class TrafficDuty(Duty):
     C(acts): the registered results of the modules that change it. C(looks): those of the module that looks at it.
     """
 
+    needs_ports = ""
+    """Why C(graceful_azure_ports) must be set, a sentence; empty if the balancer itself tells which connections are left."""
     title = ""
     """The name that people read."""
     tasks: tuple[str, ...] = ()
@@ -156,7 +158,8 @@ class TrafficDuty(Duty):
         None stands for what the caller does not know. C(ports), C(timeout): C(graceful_azure_ports) and C(graceful_azure_drain_timeout). C(asked): what
         must answer before the host goes back, as the modules take it.
         """
-        return ()
+        if self.needs_ports and ports is not None and not ports:
+            yield "ports", f"not set; {self.name} needs the ports on which the application serves: {self.needs_ports}"
 
     def with_ports(self, settings: BalancerSettings, ports: Iterable[int]) -> BalancerSettings:
         """Its settings, with what it needs of the role drain_host."""

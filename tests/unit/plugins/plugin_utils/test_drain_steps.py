@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import drain_steps, groups_in, groups_out, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import drain_steps, groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
+from tests.support.steps import steps_of
 
 QUEUE = {"name": "queue", "type": "tasks", "out": "out.yml", "in": "in.yml"}
 DUTY = {"name": "queue", "type": "tasks", "out": "out.yml", "back": "in.yml"}

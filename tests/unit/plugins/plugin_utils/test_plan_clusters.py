@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out, steps_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed i
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
+from tests.support.steps import steps_of
 
 HA = {"name": "ha", "type": "pacemaker"}
 RECORD = "cluster pacemaker ha"

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import steps_of
 
 from tests.support.model import Model
+from tests.support.steps import steps_of
 
 ON = "web.service is active again, although it was stopped for the event"
 
