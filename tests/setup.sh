@@ -205,7 +205,7 @@ case ${1:-} in
     test | long)
         needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless redis-server=redis-server redis-sentinel=redis-sentinel)
-        # The balancers of docs/custom.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
+        # The balancers of docs/your-own-balancer.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
             needed+=(ipvsadm=ipvsadm insmod=kmod linux.uml=user-mode-linux)
@@ -223,7 +223,7 @@ fi
 if [ "${1:-}" = long ] && [ "$(id -u)" = 0 ]; then
     # They read the metrics, evaluate the alerts and send them.
     needed+=(prometheus=prometheus prometheus-alertmanager=prometheus-alertmanager prometheus-node-exporter=prometheus-node-exporter)
-    # A program of docs/your-own-drain-step.md. It does not start without a configuration.
+    # A program of docs/your-own-duty.md. It does not start without a configuration.
     needed+=(keepalived=keepalived)
 fi
 mapfile -t packages < <(missing_packages "${needed[@]}")

@@ -56,21 +56,17 @@ html_use_index = False  # it would have a few variables of the environment and n
 html_theme_options = {"source_repository": REPOSITORY, "source_branch": "main", "source_directory": ""}
 
 CHILDREN = {
-    "docs/awx": ["docs/awx-why"],
     "docs/behind-azure": ["docs/health-probe", "docs/azure-load-balancer"],
-    "docs/drain-steps": [
-        "docs/drain-step-consul",
-        "docs/drain-step-kubernetes",
-        "docs/drain-step-pacemaker",
-        "docs/drain-step-patroni",
-        "docs/drain-step-rabbitmq",
-        "docs/drain-step-redis",
-        "docs/drain-step-slurm",
-        "docs/your-own-drain-step",
+    "docs/clusters": [
+        "docs/duty-consul",
+        "docs/duty-kubernetes",
+        "docs/duty-pacemaker",
+        "docs/duty-patroni",
+        "docs/duty-rabbitmq",
+        "docs/duty-redis",
+        "docs/duty-slurm",
+        "docs/your-own-duty",
     ],
-    "docs/eda": ["docs/eda-more"],
-    "docs/one-vm": ["docs/one-vm-why"],
-    "docs/windows": ["docs/windows-more"],
 }
 """Pages that stand below another one in the navigation. All others are listed in index.md."""
 

@@ -50,7 +50,7 @@ PICTURES = (
     Picture("site-module", "site/reference/scheduled_events_wait_module.html", WIDE, 1250),
     Picture("site-search", "site/search.html", WIDE, 800, query="?q=drain", ready=SEARCHED),
     Picture("site-diagrams-dark", "site/docs/how-it-decides.html", WIDE, 1250, dark=True),
-    Picture("site-phone", "site/docs/by-hand.html", PHONE, 1100),
+    Picture("site-phone", "site/docs/when-something-is-wrong.html", PHONE, 1100),
     Picture("site-phone-dark", "site/docs/windows.html", PHONE, 1100, dark=True),
     Picture("report-demo", "demo/reports/report-*.html", WIDE, 1500),
     Picture("report-trouble", "pictures/*0/reports/report-*.html", WIDE, 1500),

@@ -479,7 +479,7 @@ def _message(answer: dict[str, Any]) -> str:
 def _refused(method: str, url: str, status: int, answer: dict[str, Any]) -> str:
     hints = {
         401: " The credentials are not accepted: see whether they have expired.",
-        403: " Give the user of these credentials the role that docs/drain-step-kubernetes.md shows.",
+        403: " Give the user of these credentials the role that docs/duty-kubernetes.md shows.",
         404: " See whether the options node and host are right.",
     }
     return "%s %s was refused with %d: %s.%s" % (method, url, status, _message(answer).rstrip("."), hints.get(status, ""))

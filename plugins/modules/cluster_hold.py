@@ -42,7 +42,7 @@ options:
     type: str
   options:
     description:
-      - The options of that type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/drain-steps.md).
+      - The options of that type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/clusters.md).
       - The record keeps them, so O(state=absent) needs none. If the record is lost, O(state=absent) with O(type) and these options gives back a member that
         C(graceful.azure) has taken out, as far as the cluster knows names for that (Consul, Kubernetes, Pacemaker, Slurm).
     type: dict

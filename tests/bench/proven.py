@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes the last run of the benchmark "providers" into docs/proven.md, and that of "steps" into docs/drain-steps.md, each between two marks.
+"""Writes the last run of the benchmark "providers" into docs/proven.md, and that of "steps" into docs/clusters.md, each between two marks.
 
 make bench                                      or only  build/venv/bin/python tests/bench/run.py providers steps
 build/venv/bin/python tests/bench/proven.py
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "bench" / "result.json"
 PAGE = ROOT / "docs" / "proven.md"
-STEPS_PAGE = ROOT / "docs" / "drain-steps.md"
+STEPS_PAGE = ROOT / "docs" / "clusters.md"
 BEGIN, END = "<!-- begin of what tests/bench/proven.py writes -->", "<!-- end of what tests/bench/proven.py writes -->"
 HEAD = ("event", "requests", "failed", "longest pause", "out of service", "last new one", "without: requests", "failed", "longest pause", "out of service")
 # The provider that forwards connections counts these, the others requests.

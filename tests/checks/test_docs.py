@@ -28,7 +28,7 @@ FILES = {ROOT / path for path in checkout_files()}
 PLACES = FILES | {folder for path in FILES for folder in path.parents if folder.is_relative_to(ROOT)}
 # The first page of the site lies at its root, so its links begin there. The build of the site checks them.
 PAGES = sorted(path for path in FILES if path.suffix == ".md" and path != ROOT / "docs" / "site" / "index.md")
-USERS_FAULTS = ROOT / "docs" / "faults.md"
+WRONG = (ROOT / "docs" / "when-something-is-wrong.md").read_text()
 NAMED = r"`([\w/]+\.py)::([\w:]+)`( \(long)?"
 NAMED_TESTS = sorted(set(re.findall(NAMED, FAULTS.read_text())))
 
@@ -42,19 +42,19 @@ def test_the_table_of_faults_names_a_test_in_every_row():
 
 def test_every_fault_that_users_read_about_has_a_row_there():
     """Beginning with the same words, in the part of the same name."""
-    tested = faults(FAULTS, r"\| \*\*(.+)\*\*")
-    told = faults(USERS_FAULTS, "## (.+)")
+    tested = faults(FAULTS.read_text(), r"\| \*\*(.+)\*\*")
+    told = faults(WRONG.partition("\n## Faults\n")[2], "### (.+)")
     assert len(told) > 50
     assert [row for row in told if not any(part == row[0] and fault.startswith(row[1]) for part, fault in tested)] == []
 
 
-def faults(document, heading):
-    """Of each row of its tables, the part of the document and the fault, which begins with a small letter in one of them."""
+def faults(text, heading):
+    """Of each row of its tables, the part of the text and the fault, which begins with a small letter in one of them."""
     part, found = None, []
-    for line in document.read_text().splitlines():
+    for line in text.splitlines():
         if begins := re.match(heading, line):
             part = begins[1]
-        elif line.startswith("| ") and not line.startswith(("| fault |", "| what happens |")):
+        elif line.startswith("| ") and not line.startswith(("| fault |",)):
             fault = line.split(" | ")[0][2:]
             found.append((part, fault[0].lower() + fault[1:]))
     return found
@@ -95,10 +95,21 @@ def test_links_lead_to_a_heading_that_is_there(document):
         assert heading in headings, (target, heading)
 
 
-@pytest.mark.parametrize("name", ["awx.md", "cron.md", "eda.md", "one-vm.md", "windows.md"])
-def test_what_people_read_first_fits_on_two_screens(name):
-    """What is wider than a screen takes two lines of it."""
-    lines = (ROOT / "docs" / name).read_text().splitlines()
+@pytest.mark.parametrize(
+    ("name", "after", "before"),
+    [
+        ("eda.md", "", "## 4. Handle real events"),
+        ("one-vm.md", "", "## Good to know"),
+        ("run-it.md", "", "## A playbook that waits"),
+        ("run-it.md", "## A watcher, and AWX", "## Good to know about AWX"),
+        ("windows.md", "", "## What is known, and what is not"),
+    ],
+)
+def test_what_people_read_first_fits_on_two_screens(name, after, before):
+    """Of the pages to begin with, what is followed step by step. What is wider than a screen takes two lines of it."""
+    page = (ROOT / "docs" / name).read_text()
+    assert after in page and before in page
+    lines = page.partition(after)[2].partition(before)[0].splitlines() if after else page.partition(before)[0].splitlines()
     assert sum(max(1, math.ceil(len(line) / 150)) for line in lines) <= 100
 
 
@@ -134,9 +145,9 @@ def fields(schema):
     return set(schema.get("properties", ())) | {name for part in schema.values() for name in fields(part)}
 
 
-def test_the_page_on_messages_follows_the_code():
+def test_the_messages_that_are_explained_are_those_of_the_code():
     """What stands between two "..." on the page, the code says in the same words."""
-    page = (ROOT / "docs" / "messages.md").read_text()
+    page = WRONG.partition("\n## What a run says\n")[2].partition("\n## Faults\n")[0]
     said = re.findall(r"^\| `([^`]+)`[^|]* \|", page, re.MULTILINE)
     assert len(said) > 40
     code = "\n".join(path.read_text() for folder in ("plugins/plugin_utils", "plugins/module_utils") for path in sorted((ROOT / folder).rglob("*.py")))
@@ -268,11 +279,9 @@ def test_the_page_on_playbooks_names_only_variables_that_there_are():
     assert sorted(name for name in named - known if name.startswith(beginnings)) == []
 
 
-def test_the_page_on_playbooks_says_the_same_as_other_pages():
+def test_the_page_on_playbooks_says_the_same_as_that_on_settings():
     """The types and defaults, also those in the playbooks themselves."""
-    others = {}
-    for page in ("settings.md", "awx-why.md"):
-        others.update(tables_of_variables((ROOT / "docs" / page).read_text()))
+    others = tables_of_variables((ROOT / "docs" / "settings.md").read_text())
     here = {name: kind for text in sections_of_playbooks().values() for name, kind in tables_of_variables(text).items()}
     assert {name: kind for name, kind in here.items() if others.get(name, kind) != kind} == {}
     for path in (ROOT / "playbooks").rglob("*.yml"):

@@ -199,7 +199,7 @@ WITH_INVENTORY = [page for page in PAGES if list(inventories(page))]
 
 
 def test_the_pages_have_inventories():
-    assert {"README.md", "drain-step-patroni.md", "windows.md", "one-vm.md"} <= {page.name for page in WITH_INVENTORY}
+    assert {"README.md", "duty-patroni.md", "windows.md", "one-vm.md"} <= {page.name for page in WITH_INVENTORY}
 
 
 @pytest.mark.parametrize("page", WITH_INVENTORY, ids=lambda page: str(page.relative_to(ROOT)))

@@ -61,7 +61,7 @@ def test_a_pull_request_that_changes_something_for_users_needs_a_fragment(copy):
         return run(copy, "tests/changelog_fragment.sh", base)
 
     base = run(copy, "git", "rev-parse", "HEAD").stdout.strip()
-    assert change("docs/faults.md", "nothing that users run").returncode == 0
+    assert change("docs/when-something-is-wrong.md", "nothing that users run").returncode == 0
     refused = change("plugins/modules/plan.py", "something that they do")
     assert refused.returncode == 1 and "plugins/modules/plan.py\n" in refused.stderr and "docs" not in refused.stderr
     assert change("changelogs/fragments/another.yml", "bugfixes: [plan - something.]").returncode == 0

@@ -116,7 +116,7 @@ def test_a_browser_fetches_nothing_from_elsewhere(pages):
 def test_the_search_needs_no_server_and_knows_the_pages(pages):
     assert "_static/searchtools.js" in (SITE / "search.html").read_text(encoding="utf-8")
     index = (SITE / "searchindex.js").read_text(encoding="utf-8")
-    assert '"docs/by-hand"' in index and '"reference/scheduled_events_wait_module"' in index
+    assert '"docs/when-something-is-wrong"' in index and '"reference/scheduled_events_wait_module"' in index
 
 
 def test_what_github_draws_is_drawn_here(pages):

@@ -6,7 +6,7 @@
 
 What sets it up is run against a real AWX where GRACEFUL_AZURE_AWX_URL and GRACEFUL_AZURE_AWX_TOKEN, of an administrator, say which:
 in an organization of its own, "Tests of graceful.azure", which is removed before and after each test. AWX must be able to clone
-GRACEFUL_AZURE_AWX_PROJECT, a repository with the files of docs/awx.md. The type of credential is of no organization, and stays.
+GRACEFUL_AZURE_AWX_PROJECT, a repository with the files of docs/run-it.md. The type of credential is of no organization, and stays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.patience import patient
 from tests.support.programs import Job
 from tests.support.site import wait_until
 
-# The last package with awx.awx, in the version of AWX that docs/awx.md is about.
+# The last package with awx.awx, in the version of AWX that docs/run-it.md is about.
 PACKAGE = "ansible==12.3.0"
 SETTINGS = {
     "awx_setup_inventory": "Tested VMs",

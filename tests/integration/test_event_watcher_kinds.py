@@ -79,7 +79,7 @@ def test_the_watcher_killed_while_a_host_drains(guests):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_fast_path_of_a_spot_vm(tmp_path):
-    """By docs/one-vm-why.md: it fails the health probe, the balancer takes the VM out, and 30 s later nobody misses it."""
+    """By docs/one-vm.md: it fails the health probe, the balancer takes the VM out, and 30 s later nobody misses it."""
     with booted(tmp_path, web=2, balancers=1, packages=PACKAGES) as guests:
         took, load = measure_fast_path(guests, 2)
     print(f"answer to command, command to DOWN: {took}; {load['requests_total']} requests")

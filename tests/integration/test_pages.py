@@ -102,8 +102,6 @@ def test_one_vm_and_no_controller(guest, terminal):
         assert kind == "line"
         shell.run(line)
     assert "host www_1" in guest.says("graceful-azure-watcher --status")
-    for line in lines_of("one-vm-why.md"):
-        shell.run(line)
     assert "Nothing is held for web1." in shell.text()
 
 
@@ -112,7 +110,7 @@ def test_schedules(guest, terminal):
     install(terminal("shell"))
     web1 = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3", "graceful_azure_duties": []}
     write(guest, "inventory.yml", json.dumps({"web": {"hosts": {"web1": web1}}}))
-    for path, text in files_of("cron.md").items():
+    for path, text in files_of("run-it.md", "A schedule", "A playbook that waits").items():
         write(guest, path, text)
 
     def freeze():
@@ -121,7 +119,7 @@ def test_schedules(guest, terminal):
 
     timer = terminal("timer")
     is_over = freeze()
-    for line in lines_of("cron.md"):
+    for line in lines_of("run-it.md", "A schedule"):
         if STAYS.match(line):
             timer.type(line)
         else:
@@ -141,7 +139,7 @@ def test_schedules(guest, terminal):
     def passes():
         return guest.says("journalctl --output=cat --identifier=graceful-azure").count(PASS)
 
-    (line,) = (text for _kind, text in blocks("docs/cron.md") if text.startswith("* * * * * root "))
+    (line,) = (text for _kind, text in blocks("docs/run-it.md", "A schedule") if text.startswith("* * * * * root "))
     command = line.partition(" root ")[2].strip()
     # As cron starts it: not by bash.
     guest.says(f"printf '%s\\n' {shlex.quote(command)} > /root/line; sh /root/line & sh /root/line & wait", seconds=200)
@@ -199,7 +197,7 @@ def test_event_driven_ansible(guest, terminal):
 
 
 class OwnMachine:
-    """Where docs/awx.md has its reader sit: in the network of the guests, with ssh to them by their names in Azure's place."""
+    """Where docs/run-it.md has its reader sit: in the network of the guests, with ssh to them by their names in Azure's place."""
 
     def __init__(self, guests, folder, pem):
         self.folder = folder
@@ -269,14 +267,14 @@ def follow_awx(site, own, awx):
     on_trial = re.sub("(web1: {.*)}", rf"\1, {TRIAL}}}", inventory)
     assert on_trial.count(TRIAL) == 1
     awx.inventory.write_text(on_trial)
-    page = (Path(BUILD).parent / "docs" / "awx.md").read_text()
+    page = (Path(BUILD).parent / "docs" / "run-it.md").read_text()
     awx.project = dict(re.findall(r"\| `(\w+\.yml)` +\| `(- import_playbook: .*?)` +\|", page))
     assert set(awx.project) == {"handle_events.yml", "holds.yml"}
 
     password = shlex.quote(awx.password)
     secrets = {"CONTROLLER_PASSWORD=...": f"CONTROLLER_PASSWORD={password}", "--user watcher": f"--user watcher:{password}"}
     token, begun = None, False
-    for kind, *said in steps("awx.md"):
+    for kind, *said in steps("run-it.md", "A watcher, and AWX"):
         line = said[0]
         if kind == "file":
             (own.folder / line).write_text(said[1])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Balancers that users move with task files of their own: real ones, each as docs/custom.md has it, with three web servers and a load."""
+"""Balancers that users move with task files of their own: real ones, each as docs/your-own-balancer.md has it, with three web servers and a load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.simulator import Simulator
 from tests.support.site import Site, wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-PAGE = "custom.md"
+PAGE = "your-own-balancer.md"
 NAMES = ("web1", "web2", "web3")
 RATE, LIMIT = 40, 10
 START_SECONDS = 20

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts with a duty of their users' own, each as docs/your-own-drain-step.md has it."""
+"""Hosts with a duty of their users' own, each as docs/your-own-duty.md has it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 from tests.support.site import Site
 
-PAGE = "your-own-drain-step.md"
+PAGE = "your-own-duty.md"
 
 
 def files_of_example(example, here=None):

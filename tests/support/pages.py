@@ -41,10 +41,10 @@ def blocks(page, *headings):
     return [(kind, textwrap.dedent(content)) for _indent, kind, content in re.findall(r"^( *)```(\w*)\n(.*?)^\1```$", text, re.DOTALL | re.MULTILINE)]
 
 
-def steps(page):
-    """What a reader does, in order: ("file", path, text), named by the first line, and ("line", text)."""
+def steps(page, *headings):
+    """What a reader does on a page or in its parts, in order: ("file", path, text), named by the first line, and ("line", text)."""
     found = []
-    for kind, text in blocks(f"docs/{page}"):
+    for kind, text in blocks(f"docs/{page}", *headings):
         if kind == "shell":
             lines = text.replace("\\\n", "").splitlines()
             found += [("line", line) for line in lines if line.strip() and not line.startswith("#")]
@@ -55,12 +55,12 @@ def steps(page):
     return found
 
 
-def files_of(page):
-    return {step[1]: step[2] for step in steps(page) if step[0] == "file"}
+def files_of(page, *headings):
+    return {step[1]: step[2] for step in steps(page, *headings) if step[0] == "file"}
 
 
-def lines_of(page):
-    return [step[1] for step in steps(page) if step[0] == "line"]
+def lines_of(page, *headings):
+    return [step[1] for step in steps(page, *headings) if step[0] == "line"]
 
 
 def follow(folder, ports, *parts):

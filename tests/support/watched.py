@@ -37,7 +37,7 @@ UNITS = {
     "handle.path": f"[Path]\nPathChanged={TOLD}\n\n[Install]\nWantedBy=multi-user.target\n",
     "handle.service": f"[Service]\nType=oneshot\nExecStart={PLAYBOOK}\n",
 }
-# What docs/one-vm-why.md has for a Spot VM.
+# What docs/one-vm.md has for a Spot VM.
 FLAG = "/var/lib/out-at-once"
 FAST_PATH = {"fast_path": ["touch", FLAG], "fast_path_undo": ["rm", "-f", FLAG]}
 # The health probe of docs/one-vm.md, which its web server answers beside the application.

@@ -174,7 +174,7 @@ def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside
 
 
 def had_impact(host: Host, event: Event) -> bool:
-    """Whether the impact of the event is behind the host. Then its drain steps are not taken again: see "After a reboot" in docs/drain-steps.md."""
+    """Whether the impact of the event is behind the host. Then its drain steps are not taken again: see "After a reboot" in docs/clusters.md."""
     if event.started and event.was_ready:
         return True
     # The host was booted since it was prepared for the event.

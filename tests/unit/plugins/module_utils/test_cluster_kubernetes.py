@@ -23,7 +23,7 @@ from tests.support.patience import patient
 
 pytestmark = NEEDED
 MEMBER = ROOT / "plugins" / "module_utils" / "_cluster_kubernetes.py"
-PAGE = ROOT / "docs" / "drain-step-kubernetes.md"
+PAGE = ROOT / "docs" / "duty-kubernetes.md"
 EMPTY_DIR = [{"name": "cache", "emptyDir": {}}]
 
 
@@ -466,7 +466,7 @@ def test_a_kubeconfig_that_is_not_there_is_told():
 
 
 def test_the_role_of_the_page_is_the_one_that_the_stand_in_demands():
-    role = next(text for kind, text in blocks("docs/drain-step-kubernetes.md") if kind == "yaml" and "ClusterRole" in text)
+    role = next(text for kind, text in blocks("docs/duty-kubernetes.md") if kind == "yaml" and "ClusterRole" in text)
     (rules,) = (part["rules"] for part in yaml.safe_load_all(role) if part["kind"] == "ClusterRole")
     assert rules == RULES
 

@@ -139,5 +139,5 @@ def test_another_refusal_is_explained_by_the_login():
 
 
 def test_the_documented_settings_are_those_that_are_known():
-    table = re.findall(r"^\| (`awx_setup_.*?) \| ", (ROOT / "docs" / "awx-why.md").read_text(encoding="utf-8"), re.MULTILINE)
+    table = re.findall(r"^\| (`awx_setup_.*?) \| ", (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(name for names in table for name in re.findall(r"awx_setup_\w+", names)) == sorted(SETTINGS)
