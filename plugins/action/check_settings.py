@@ -18,22 +18,19 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
-    LIST,
     NOTIFY,
-    PREFIX,
     check_boolean,
     check_path,
     forbidden,
     machines_of,
     misspelt,
-    names_for_responder,
     names_for_role,
     names_for_run,
     read_responder,
@@ -139,9 +136,12 @@ def is_partial(settings, hostvars):
 def _may_be_behind_a_balancer(variables):
     """As far as it can be told without resolving templates."""
     duties = variables.get(DUTIES, [])
-    if not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties):
-        return True
-    return not {"load_balancer_hosts", LIST}.isdisjoint(variables)
+    return not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties)
+
+
+def _former(variables):
+    """The former variables that are still set, as they are written: their templates belong into what takes their place."""
+    return {name: variables[name] for name in former_names() if name in variables}
 
 
 def _unsaid(variables, usual):
@@ -173,6 +173,7 @@ class ActionModule(ActionBase):
 
     def _check_role(self, role, task_vars):
         values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
+        values.update(_former(task_vars))
         found = (set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
         settings, mistakes = read_role(role, task_vars["inventory_hostname"], values, *found)
         # A play of the user may say how all machines are reached.
@@ -182,8 +183,8 @@ class ActionModule(ActionBase):
         return {"settings": settings, "connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
 
     def _check_responder(self, task_vars):
-        values, unresolved = resolve(self._templar, names_for_responder(), task_vars)
-        found, mistakes = read_responder(values, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader)
+        values, unresolved = resolve(self._templar, [DUTIES], task_vars)
+        found, mistakes = read_responder({**values, **_former(task_vars)}, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader)
         return {"responder": found}, [], [*mistakes, *unresolved.values()]
 
     def _check_run(self, task_vars):
@@ -192,6 +193,7 @@ class ActionModule(ActionBase):
         variables = self._variables(task_vars["ansible_play_hosts_all"], hostvars)
         for name, of_host in variables.items():
             values[name], unresolved[name] = resolve(self._templar, names_for_run(), of_host)
+            values[name].update(_former(of_host))
         settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
         begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
         begun["run"]["partial"] = is_partial(settings, hostvars)
@@ -206,34 +208,13 @@ class ActionModule(ActionBase):
         # What decides here may be templates.
         of_platforms = {name: resolve(self._templar, VARIABLES, of_host)[0] for name, of_host in variables.items()}
         mistakes.extend(lacking(of_platforms, settings))
-        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *self._unread_options(settings, hostvars)]
+        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"])]
         return begun, warnings, mistakes
 
     def _variables(self, names, hostvars):
         """All that these hosts have, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
         manager, play = hostvars._variable_manager, self._task.get_play()
         return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=self._task) for name in names}
-
-    def _unread_options(self, settings, hostvars):
-        """Sentences about options that are set for a balancer, where nothing reads them, and that the hosts behind it do not have."""
-        used = {}
-        for values in settings.values():
-            for balancer in values["load_balancers"]:
-                # A provider that is not known is a mistake already.
-                kind = TRAFFIC.get(balancer["provider"], TRAFFIC["none"])
-                for option, key in kind.one_for_each_machine.items():
-                    for name in balancer["hosts"]:
-                        used.setdefault((name, PREFIX + option), set()).add(balancer[key])
-        for name, option in sorted(used):
-            if name not in hostvars or name in settings:
-                continue
-            found, _unresolved = resolve(self._templar, [option], hostvars.raw_get(name))
-            own, behind = found.get(option), used[name, option]
-            if own is not None and own not in behind:
-                yield (
-                    f"{name}: nothing reads {option} ({own!r}) of a balancer; set it for the hosts behind it, which have"
-                    f" {', '.join(map(repr, sorted(map(str, behind))))}"
-                )
 
     def _balancers_folders(self, settings, hostvars):
         """Mistakes in the balancers' own C(graceful_azure_state_dir)."""

@@ -14,6 +14,7 @@ import json
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Target, decide, read_options, read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 
@@ -48,7 +49,8 @@ class ActionModule(ActionBase):
         """Where the records of this host are, and the folders of the machines."""
         name, hostvars = task_vars["inventory_hostname"], task_vars["hostvars"]
         variables, unresolved = resolve(self._templar, (*VARIABLES, FOLDER), task_vars)
-        places, wrong = read_places(name, variables, hostvars)
+        former = {variable: task_vars[variable] for variable in former_names() if variable in task_vars}
+        places, wrong = read_places(name, {**variables, **former}, hostvars)
         folders = {name: variables.get(FOLDER)}
         mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
         for machine in (place["machine"] for place in places):

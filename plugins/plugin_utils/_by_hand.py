@@ -17,7 +17,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import LIST, PREFIX, entries_of_balancers
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
@@ -27,7 +27,6 @@ OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "ho
 VARIABLES = (
     "ansible_host",
     DUTIES,
-    *(f"{PREFIX}{name}" for name in ("provider", "list", "hosts", "server", *(option for kind in TRAFFIC.values() for option in kind.where or ()))),
 )
 """What tells where a host's servers are held."""
 NOTHING = "Nothing is released."
@@ -89,17 +88,12 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
 
     There is one place for each look at a balancer, as C(balancer_observation) needs it.
     """
-    mistakes: list[str] = []
-    entries, listed_former = written(variables[DUTIES], mistakes) if variables.get(DUTIES) is not None else [], variables.get(LIST)
-    if variables.get(DUTIES) is None and listed_former and not _is_list_of_dictionaries(listed_former):
-        mistakes.append(f"{LIST}: {listed_former!r} is no list of dictionaries")
-    elif variables.get(DUTIES) is None:
-        # Whatever else is wrong with them, what is held can be released.
-        entries, _unread = entries_of_balancers(variables, [])
+    mistakes = mistakes_in(variables)
+    entries = written(variables[DUTIES], mistakes) if variables.get(DUTIES) is not None else []
     places: list[Json] = []
     for entry, called in entries:
         provider = TRAFFIC.get(entry["type"]) if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
-        if not provider or provider.where is None:
+        if not provider or not provider.has_records_elsewhere:
             continue
         hosts = entry.get("hosts") or []
         if isinstance(hosts, (list, tuple)):
@@ -108,10 +102,6 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
         else:
             mistakes.append(f"{called('hosts')}: {hosts!r} is no list of names from the inventory")
     return places, [f"{name}: {mistake}" for mistake in mistakes]
-
-
-def _is_list_of_dictionaries(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(entry, dict) for entry in value)
 
 
 def _places_of(name: str, address: str | None, provider: TrafficDuty, entry: Json) -> list[Json]:

@@ -2,30 +2,26 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The former variables of a host, and what takes their place. Private to the collection; pure.
+"""The former variables of a host, which nobody reads any more, and what takes their place. Private to the collection; pure.
 
-Nothing else knows them: here they become entries of C(graceful_azure_duties) and values of other C(graceful_azure_*) variables.
+Whoever still sets one is told so, with the entry of C(graceful_azure_duties) or the variable that takes its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import json
+from collections.abc import Iterator
+from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Variables
+import yaml
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
-Written = tuple[Any, Callable[[str], str]]
-"""An entry as the user wrote it, and what people call it and its options. An empty text stands for the entry itself."""
 PREFIX = "load_balancer_"
 LIST, PROVIDER = "load_balancer_list", "load_balancer_provider"
 CUSTOM = "custom"
 BEFORE, AFTER = "drain_host_before", "drain_host_after"
 STEPS = (BEFORE, "drain_host_steps", "drain_host_services", AFTER)
 """The variables of which the drain steps of a host are made."""
-LISTS: Specs = {
-    "drain_host_steps": {"type": "list", "elements": "raw", "default": []},
-    "drain_host_services": {"type": "list", "elements": "str", "default": []},
-}
 RESTORING = ("restore_service_before", "restore_service_after")
 """Task files that run whenever a host is put back, before all else and after all else."""
 
@@ -67,15 +63,6 @@ DUTIES = (LIST, *BALANCER, *STEPS)
 """The variables in whose place C(graceful_azure_duties) is."""
 
 
-class Unread(NamedTuple):
-    """What is set for a provider that the host does not have."""
-
-    provider: str | None
-    option: str
-    value: Any
-    called: str
-
-
 def names() -> tuple[str, ...]:
     """All of the variables."""
     return (*DUTIES, *RESTORING, *VARIABLES, *ACCESS)
@@ -86,82 +73,66 @@ def is_set(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and not value)
 
 
-def options_of(provider: str, entry: Options) -> Options:
-    """The options of an entry in C(graceful_azure_duties). C(entry): those of the role load_balancer without their prefix."""
-    known = PROVIDERS.get(provider) or {}
-    return {known[option]: value for option, value in entry.items() if option in known}
+def mistakes_in(values: Variables) -> list[str]:
+    """A sentence about what is still set, with what takes its place. C(values): the variables as the user wrote them, with their templates."""
+    of_duties = [name for name in (*DUTIES, *RESTORING) if is_set(values.get(name))]
+    mistakes = [f"{', '.join(of_duties)}: no longer read; write graceful_azure_duties: {_shown(entries_of(values))}"] if of_duties else []
+    mistakes.extend(
+        f"{name}: no longer read; write graceful_azure_{option}: {_shown(values[name])}" for name, option in VARIABLES.items() if is_set(values.get(name))
+    )
+    access = {option: values[name] for name, option in ACCESS.items() if is_set(values.get(name))}
+    if access:
+        of_access = [name for name in ACCESS if is_set(values.get(name))]
+        mistakes.append(f"{', '.join(of_access)}: no longer read; write graceful_azure_approve_access: {_shown(access)}")
+    return mistakes
 
 
-def entries_of_balancers(values: Variables, mistakes: list[str]) -> tuple[list[Written], list[Unread]]:
-    """The entries for the balancers of a host, and what is set that none of them reads."""
-    entries: list[Written] = []
-    unread: list[Unread] = []
-    for number, (given, where) in enumerate(_balancers(values, mistakes)):
-        provider, prefix = given.get("provider"), f"{where}." if where else PREFIX
-        if provider is None or provider == "":
-            mistakes.append(f"{prefix}provider: not set; write one of {', '.join(PROVIDERS)}")
-        elif not isinstance(provider, str) or provider not in PROVIDERS:
-            mistakes.append(f"{prefix}provider: {provider!r} is none of {', '.join(PROVIDERS)}")
-        known = PROVIDERS.get(provider, {}) if isinstance(provider, str) else {}
-        for option, value in given.items():
-            if option not in known and option != "provider" and option in _OPTIONS:
-                owner = next((name for name, options in PROVIDERS.items() if option in options), None)
-                unread.append(Unread(owner, PROVIDERS[owner][option] if owner else option, value, prefix + option))
-        if known:
-            entry = {"type": "tasks", "traffic": True} if provider == CUSTOM else {"type": provider}
-            entry.update(options_of(str(provider), given), name=f"load_balancer_{provider}" + (f"_{number}" if number else ""))
-            if "hosts" in known and not is_set(entry.get("hosts")):
-                entry["hosts"] = []
-            entries.append((entry, _caller(where or PROVIDER, prefix, {**known, "provider": "type"})))
-    return entries, unread
+def _shown(value: Any) -> str:
+    """A value as YAML in one line."""
+    plain = json.loads(json.dumps([value], default=str))
+    return str(yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=100_000)).strip()[1:-1]
 
 
-def _balancers(values: Variables, mistakes: list[str]) -> Iterator[tuple[Json, str]]:
-    """The options of each balancer without their prefix, and what the entry is called, if it is one of a list."""
+def entries_of(values: Variables) -> list[Json]:
+    """The entries of C(graceful_azure_duties) that say the same, in their order, as far as the variables can be understood."""
+    before, after = RESTORING
+    steps = entries_of_steps(values)
+    waiting = next((number for number, step in enumerate(steps) if step.get("type") in ("service", "iis") or step.get("name") == AFTER), len(steps))
+    return [*_file(after, "back", values), *steps[:waiting], *_traffic(values), *steps[waiting:], *_file(before, "back", values)]
+
+
+def _traffic(values: Variables) -> Iterator[Json]:
     given = values.get(LIST)
-    if not is_set(given):
-        yield {option: values[PREFIX + option] for option in _OPTIONS if option != "timeout" and PREFIX + option in values}, ""
-        return
-    beside = sorted(name for name in BALANCER if is_set(values.get(name)))
-    if beside:
-        mistakes.append(f"{LIST}: excludes {', '.join(beside)}; set that in its entries")
-    if not isinstance(given, list) or not given:
-        mistakes.append(f"{LIST}: {given!r}; give a list of dictionaries, one for each balancer")
-        return
-    for number, entry in enumerate(given):
-        where = f"{LIST}[{number}]"
-        if not isinstance(entry, dict):
-            mistakes.append(f"{where}: {entry!r} is not a dictionary")
+    if isinstance(given, list):
+        balancers = [entry for entry in given if isinstance(entry, dict)]
+    else:
+        balancers = [{name[len(PREFIX) :]: values[name] for name in BALANCER if is_set(values.get(name))}]
+    seen: list[object] = []
+    for balancer in balancers:
+        provider = balancer.get("provider", "none" if not balancer else "TYPE")
+        if provider == "none":
             continue
-        mistakes.extend(f"{where}: there is no option {key}; there are {', '.join(_OPTIONS)}" for key in entry if key not in _OPTIONS)
-        yield entry, where
+        known = PROVIDERS.get(provider, {}) if isinstance(provider, str) else {}
+        entry = {"type": "tasks", "traffic": True} if provider == CUSTOM else {"type": provider}
+        if provider in seen:
+            entry["name"] = f"{entry['type']}_{seen.count(provider) + 1}"
+        seen.append(provider)
+        yield {**entry, **{known[option]: value for option, value in balancer.items() if option in known and is_set(value)}}
 
 
-def entries_of_steps(values: Variables) -> list[Written]:
-    """The entries for the drain steps of a host. C(values): those of C(STEPS)."""
-    entries: list[Written] = []
-    entries.extend(entries_of_files(BEFORE, values))
-    steps = values.get("drain_host_steps") or ()
-    for number, entry in enumerate(steps if isinstance(steps, (list, tuple)) else ()):
-        where = f"drain_host_steps[{number}]"
+def entries_of_steps(values: Variables) -> list[Json]:
+    """The entries for what ran on a host. C(values): those of C(STEPS)."""
+    entries = _file(BEFORE, "out", values)
+    steps, services = values.get("drain_host_steps") or (), values.get("drain_host_services") or ()
+    for entry in steps if isinstance(steps, (list, tuple)) else ():
         if isinstance(entry, str):
-            entry = {"type": "service", "name": entry}
+            entries.append({"type": "service", "name": entry})
         elif isinstance(entry, dict):
-            entry = {"back" if option == "in" else option: value for option, value in entry.items()}
-        entries.append((entry, _caller(where, f"{where}.", {"in": "back"})))
-    services = values.get("drain_host_services") or ()
-    for service in dict.fromkeys(map(str, services if isinstance(services, (list, tuple)) else ())):
-        entries.append(({"type": "service", "name": service}, lambda option: "drain_host_services"))
-    return [*entries, *entries_of_files(AFTER, values)]
+            entries.append({"back" if option == "in" else option: value for option, value in entry.items()})
+    entries.extend({"type": "service", "name": service} for service in dict.fromkeys(map(str, services if isinstance(services, (list, tuple)) else ())))
+    return [*entries, *_file(AFTER, "out", values)]
 
 
-def entries_of_files(variable: str, values: Variables) -> list[Written]:
-    """The entry for a task file that one of the variables names; none if it is not set."""
-    way = "back" if variable in RESTORING else "out"
-    return [({"type": "tasks", "name": variable, way: values[variable]}, lambda option: variable)] if values.get(variable) else []
-
-
-def _caller(where: str, prefix: str, options: dict[str, str]) -> Callable[[str], str]:
-    """What people call an entry and its options. C(options): per former option what takes its place."""
-    former = {option: name for name, option in options.items()}
-    return lambda option: f"{prefix}{former.get(option, option)}" if option else where
+def _file(variable: str, way: str, values: Variables) -> list[Json]:
+    """The entry for a task file. It has the name of the variable, so that a record of an older version is its own."""
+    return [{"type": "tasks", "name": variable, way: values[variable]}] if is_set(values.get(variable)) else []

@@ -22,9 +22,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
-    Called,
     check_address,
     check_boolean,
     check_imds_url,
@@ -83,8 +82,6 @@ NOTIFY = "handle_events_notify"
 """It has secrets, so it is resolved where it is used, and what a run carries from pass to pass has nothing of it."""
 _LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
 
-LIST = former.LIST
-PREFIX = former.PREFIX
 ADDRESS = "ansible_host"
 """Where Ansible reaches a host. If this is an IP address, a balancer may know the host by it."""
 _READ_BY = {
@@ -123,91 +120,45 @@ def role_options(all_of_them: bool = False, roles: tuple[str, ...] = ROLES) -> S
 @functools.cache
 def _used_by(role: str) -> Specs:
     """The options of a role that say how it is used."""
-    known = former.names()
     more = {name: {"or_text": True} for name in _LISTS_OR_TEXTS} | {"approve_event_timeout": {"least": 0.001}}
-    return {name: {**option, **more.get(name, {})} for name, option in _stated(role).items() if name not in known}
+    return {name: {**option, **more.get(name, {})} for name, option in _stated(role).items()}
 
 
 class Duties(NamedTuple):
     """What a host hands over."""
 
     entries: list[listed.Entry]
-    is_former: bool = False  # whether former variables say it
     is_missing: bool = False  # whether nothing says it
 
 
-class Given(NamedTuple):
-    """The values of C(GIVEN), and what people call each."""
+def _called(option: str) -> str:
+    return OURS + option
 
-    values: Options
-    access: Options
-    called: Called
-    called_access: Called
+
+def _called_access(option: str) -> str:
+    return f"{OURS}approve_access.{option}"
 
 
 def _duties_of(variables: Variables, known_hosts: Collection[str], files: Files, mistakes: list[str], needed: bool = True) -> Duties:
     """C(needed): whether it is a mistake if nothing says what the host hands over."""
-    folder, loader = files
-    beside = sorted(name for name in former.DUTIES if former.is_set(variables.get(name)))
-    is_former = is_missing = False
-    if variables.get(DUTIES) is not None:
-        given = listed.written(variables[DUTIES], mistakes)
-        if beside:
-            mistakes.append(f"{DUTIES}: takes the place of {', '.join(beside)}; leave {'these' if len(beside) > 1 else 'this'} out")
-    elif beside:
-        is_former, is_missing = True, not any(former.is_set(variables.get(name)) for name in (former.LIST, former.PROVIDER))
-        given = _former_duties(variables, mistakes, needed or not is_missing)
-    else:
-        given, is_missing = [], True
+    if variables.get(DUTIES) is None:
         if needed:
             mistakes.append(f"{DUTIES}: not set; write what the host hands over, such as {listed.EXAMPLE}, or [] for nothing")
-    entries = listed.read_entries(given, known_hosts, folder, lambda path: task_file_problem(path, loader), mistakes)
-    return Duties(entries, is_former, is_missing)
+        return Duties([], is_missing=True)
+    folder, loader = files
+    given = listed.written(variables[DUTIES], mistakes)
+    return Duties(listed.read_entries(given, known_hosts, folder, lambda path: task_file_problem(path, loader), mistakes))
 
 
-def _former_duties(variables: Variables, mistakes: list[str], needs_balancer: bool) -> list[former.Written]:
-    """The entries that the former variables say. Those of them that nobody reads are checked all the same."""
-    of_balancers: list[str] = []
-    balancers, unread = former.entries_of_balancers(variables, of_balancers)
-    if needs_balancer:
-        mistakes.extend(of_balancers)
-    read_options(variables, former.LISTS, str, mistakes)
-    for provider, option, value, called in unread:
-        is_file = provider == former.CUSTOM
-        spec = types()["tasks" if is_file else provider].options[option] if provider else {"type": "float", "default": 120}
-        read_options({called: value}, {called: dict(spec, required=False)}, str, mistakes, [called] if is_file else ())
-    before, after = former.RESTORING
-    return [*former.entries_of_files(after, variables), *balancers, *former.entries_of_steps(variables), *former.entries_of_files(before, variables)]
-
-
-def _given_of(variables: Variables, names: Collection[str], mistakes: list[str]) -> Given:
+def _given_of(variables: Variables, names: Collection[str], mistakes: list[str]) -> Options:
     """The values of these of C(GIVEN), and the defaults of the others."""
-    said: dict[str, str] = {}
-    # Whoever writes former variables is told of them, also of those that are not set.
-    is_former = DUTIES not in variables and any(former.is_set(variables.get(name)) for name in former.DUTIES)
-    for name, option in former.VARIABLES.items():
-        if option in names and former.is_set(variables.get(OURS + option)) and former.is_set(variables.get(name)):
-            mistakes.append(f"{OURS}{option}: takes the place of {name}; leave {name} out")
-        elif option in names and OURS + option not in variables and (is_former or name in variables):
-            said[option] = name
-
-    def called(option: str) -> str:
-        return said.get(option) or OURS + option
-
-    given = {option: variables[called(option)] for option in names if called(option) in variables}
-    values, _wrong = read_options(given, {name: GIVEN[name] for name in names}, called, mistakes)
+    given = {option: variables[OURS + option] for option in names if OURS + option in variables}
+    values, _wrong = read_options(given, {name: GIVEN[name] for name in names}, _called, mistakes)
     values = {**{name: spec.get("default") for name, spec in GIVEN.items()}, **values}
-    beside = {option: name for name, option in former.ACCESS.items() if former.is_set(variables.get(name))} if "approve_access" in names else {}
-    if beside and values["approve_access"]:
-        mistakes.append(f"{OURS}approve_access: takes the place of {', '.join(beside.values())}; leave {'these' if len(beside) > 1 else 'this'} out")
-
-    def called_access(option: str) -> str:
-        return beside.get(option) or f"{OURS}approve_access.{option}"
-
-    given = {**values["approve_access"], **{option: variables[name] for option, name in beside.items()}}
-    mistakes.extend(f"{OURS}approve_access: there is no option {key}{meant(key, ACCESS)}; there are {', '.join(ACCESS)}" for key in given if key not in ACCESS)
-    access, _wrong = read_options(given, ACCESS, called_access, mistakes)
-    return Given(values, access, called, called_access)
+    access = values["approve_access"]
+    mistakes.extend(f"{OURS}approve_access: there is no option {key}{meant(key, ACCESS)}; there are {', '.join(ACCESS)}" for key in access if key not in ACCESS)
+    values["approve_access"], _wrong = read_options(access, ACCESS, _called_access, mistakes)
+    return values
 
 
 def _check_minimum(mistakes: list[str], value: Any) -> int | str:
@@ -259,23 +210,13 @@ def machines_of(settings: Mapping[str, Json]) -> set[str]:
 
 def names_for_run() -> set[str]:
     """The names of the variables that the playbook reads of each host."""
-    return {*role_options(), *former.names(), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, ADDRESS}
+    return {*role_options(), *OF_DUTIES, *OF_HOSTS, *OF_RUNS, ADDRESS}
 
 
 def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads."""
-    given = _READ_BY[role]
-    names = {*_stated(role), *(OURS + name for name in given), *(name for name, option in former.VARIABLES.items() if option in given)}
-    names |= {ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
-    if role == "approve_event":
-        return {*names, *former.ACCESS, "graceful_azure_resource_name"}
-    of_steps = () if role == "load_balancer" else former.STEPS
-    return {*names, DUTIES, LIST, *former.BALANCER, *of_steps, *(former.RESTORING if role == "restore_service" else ())}
-
-
-def names_for_responder() -> set[str]:
-    """The names of the variables that tell about the responder."""
-    return {DUTIES, LIST, *former.BALANCER}
+    names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
+    return {*names, "graceful_azure_resource_name" if role == "approve_event" else DUTIES}
 
 
 def read_role(
@@ -294,8 +235,7 @@ def read_role(
     files = (playbook_dir, loader or DataLoader())
     unresolved = unresolved or {}
     mistakes: list[str] = []
-    read = names_for_role(role)
-    variables = {key: value for key, value in variables.items() if key in read}
+    is_former = former.mistakes_in(variables)
     used, _wrong = read_options(variables, {option: spec for option, spec in _used_by(role).items() if option not in unresolved}, str, mistakes)
     given = _given_of(variables, _READ_BY[role], mistakes)
     settings: Json = {}
@@ -305,7 +245,7 @@ def read_role(
             _check_witness(used, variables, known_hosts, mistakes)
     else:
         is_back = used.get("drain_host_state") == "running"
-        duties = _duties_of(variables, known_hosts, files, mistakes, not is_back and set(unresolved).isdisjoint((DUTIES, *former.DUTIES)))
+        duties = _duties_of(variables, known_hosts, files, mistakes, not (is_back or is_former or DUTIES in unresolved))
         settings["load_balancers"] = listed.balancers_of(duties.entries, name, variables.get(ADDRESS))
         # What the other roles do with the variables that this one does not read is none of its business.
         settings["drain_host"], settings["restore_service"] = _drain_of(given, duties, mistakes), _restore_of(given, variables, mistakes)
@@ -314,33 +254,24 @@ def read_role(
             known = {"ports": settings["drain_host"]["ports"], "timeout": settings["drain_host"]["timeout"]}
         elif role == "restore_service":
             known = {"asked": settings["restore_service"]["ask"]}
-        _beside(settings["load_balancers"], given, mistakes, **known)
+        _beside(settings["load_balancers"], mistakes, **known)
         _check_files(role, used, variables, duties, mistakes)
     _check_machine(variables, mistakes)
     for option in (f"{role}_event_ids", "approve_event_ready_resources"):
         if variables.get(option) == []:
             mistakes.append(f"{option}: an empty list; name at least one, or leave it out")
-    return settings, [*_not_of(unresolved, mistakes), *unresolved.values()]
+    return settings, [*is_former, *_not_of(unresolved, mistakes), *unresolved.values()]
 
 
 def read_responder(variables: Variables, known_hosts: Collection[str], playbook_dir: str = "", loader: DataLoader | None = None) -> tuple[Json, list[str]]:
     """What the responder of a host needs, by the options of its duty C(health_probe) without C(responder_); and every mistake as a sentence."""
-    mistakes: list[str] = []
-    duties = _duties_of(variables, known_hosts, (playbook_dir, loader or DataLoader()), mistakes, needed=False)
+    mistakes = former.mistakes_in(variables)
+    duties = _duties_of(variables, known_hosts, (playbook_dir, loader or DataLoader()), mistakes, not mistakes)
     probe = next((entry for entry in duties.entries if entry.type == "health_probe"), None)
-    if probe:
-        options, called = probe.options, probe.called
-    else:
-        # The former variables may say it without a provider.
-        options = former.options_of("health_probe", {name[len(PREFIX) :]: value for name, value in variables.items() if name.startswith(PREFIX)})
-        options, _wrong = read_options(options, {name: dict(spec, required=False) for name, spec in types()["health_probe"].options.items()}, str, [])
-
-        def called(option: str) -> str:
-            return f"{DUTIES}: {option} of health_probe"
-
-    found = {name: options[f"responder_{name}"] for name in ("port", "url", "untouched_port", "state", "python")}
-    mistakes.extend(f"{called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])
-    return found, mistakes
+    if not probe:
+        return {}, mistakes or [f"{DUTIES}: no entry is of the type health_probe, which says what the responder needs"]
+    found = {name: probe.options[f"responder_{name}"] for name in ("port", "url", "untouched_port", "state", "python")}
+    return found, [*mistakes, *(f"{probe.called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])]
 
 
 def _check_files(role: str, used: Options, variables: Variables, duties: Duties, mistakes: list[str]) -> None:
@@ -362,14 +293,14 @@ def _check_witness(used: Options, variables: Variables, known_hosts: Collection[
         mistakes.append("graceful_azure_resource_name: not set; approvals from outside need this host's name in Azure, since the host may be silent")
 
 
-def _outside_of(given: Given, mistakes: list[str]) -> Json | None:
+def _outside_of(given: Options, mistakes: list[str]) -> Json | None:
     """How approvals are sent from outside, or None."""
-    through, resource = given.values["approve_through"], given.values["approve_resource"]
+    through, resource, access = (given[f"approve_{name}"] for name in ("through", "resource", "access"))
     way = approve_event.OUTSIDE.get(through)
     if way:
-        mistakes.extend(f"{given.called('approve_resource')}: {mistake}" for mistake in way.mistakes(resource))
-        mistakes.extend(f"{given.called_access(option)}: {mistake}" for option, mistake in access_mistakes(given.access))
-    return approve_event.outside_of(through, resource, given.access)
+        mistakes.extend(f"{_called('approve_resource')}: {mistake}" for mistake in way.mistakes(resource))
+        mistakes.extend(f"{_called_access(option)}: {mistake}" for option, mistake in access_mistakes(access))
+    return approve_event.outside_of(through, resource, access)
 
 
 def _not_of(unresolved: Collection[str], mistakes: Iterable[str]) -> list[str]:
@@ -411,7 +342,9 @@ def _settings_of(
         # Of those that say how a role is used, the passes read the ones that they do not set themselves.
         specs = {option: spec for option, spec in _used_by(role).items() if option in role_options() and option not in unresolved}
         read_options(variables, specs, str, mistakes)
-    duties = _duties_of(variables, known_hosts, files, mistakes, needed=unresolved.isdisjoint((DUTIES, *former.DUTIES)))
+    is_former = former.mistakes_in(variables)
+    mistakes.extend(is_former)
+    duties = _duties_of(variables, known_hosts, files, mistakes, needed=not is_former and DUTIES not in unresolved)
     given = _given_of(variables, tuple(GIVEN), mistakes)
     values = {key: value for key, value in variables.items() if former.is_set(value)}
     _check_machine(values, mistakes)
@@ -429,7 +362,7 @@ def _settings_of(
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": _beside(balancers, given, mistakes, drain["ports"], restore["ask"], drain["timeout"]),
+        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"], drain["timeout"]),
         "drain_host": drain,
         "restore_service": restore,
         "outside": _outside_of(given, mistakes),
@@ -439,7 +372,6 @@ def _settings_of(
 
 def _beside(
     balancers: Iterable[BalancerSettings],
-    given: Given,
     mistakes: list[str],
     ports: Sequence[int] | None = None,
     asked: Options | None = None,
@@ -448,7 +380,7 @@ def _beside(
     """The balancers with what they need of the host's other variables, and what is wrong with these."""
     known = [(TRAFFIC[balancer["provider"]], balancer) for balancer in balancers]
     for kind, balancer in known:
-        told = [f"{given.called(option)}: {mistake}" for option, mistake in kind.beside(balancer, ports, asked, timeout)]
+        told = [f"{_called(option)}: {mistake}" for option, mistake in kind.beside(balancer, ports, asked, timeout)]
         mistakes.extend(mistake for mistake in told if mistake not in mistakes)
     return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
@@ -461,32 +393,31 @@ def _check_machine(values: Variables, mistakes: list[str]) -> None:
         mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
 
 
-def _drain_of(given: Given, duties: Duties, mistakes: list[str]) -> Json:
-    ports = given.values["ports"] or []
+def _drain_of(given: Options, duties: Duties, mistakes: list[str]) -> Json:
+    ports = given["ports"] or []
     for number in ports:
-        check_port(mistakes, given.called("ports"), number)
+        check_port(mistakes, _called("ports"), number)
     return {
         "ports": [number for number in ports if port(number) is not None],
-        "timeout": given.values["drain_timeout"],
-        "steps": listed.steps_of(duties.entries, duties.is_former),
+        "timeout": given["drain_timeout"],
+        "steps": listed.steps_of(duties.entries),
     }
 
 
-def _restore_of(given: Given, variables: Variables, mistakes: list[str]) -> Json:
-    values, called = given.values, given.called
-    if values["health_port"] is not None:
+def _restore_of(given: Options, variables: Variables, mistakes: list[str]) -> Json:
+    if given["health_port"] is not None:
         # As it was written: int() takes more for a number than the modules do.
-        check_port(mistakes, called("health_port"), variables[called("health_port")])
-    check_address(mistakes, called("health_address"), values["health_address"] or "localhost")
-    if values["health_url"]:
+        check_port(mistakes, _called("health_port"), variables[_called("health_port")])
+    check_address(mistakes, _called("health_address"), given["health_address"] or "localhost")
+    if given["health_url"]:
         try:
-            split_url(values["health_url"])
+            split_url(given["health_url"])
         except AddressError as error:
-            mistakes.append(f"{called('health_url')}: {error}")
+            mistakes.append(f"{_called('health_url')}: {error}")
     return {
-        "timeout": values["restore_timeout"],
-        "unanswered": values["health_unanswered"],
-        "ask": _what_to_ask(values),
+        "timeout": given["restore_timeout"],
+        "unanswered": given["health_unanswered"],
+        "ask": _what_to_ask(given),
     }
 
 

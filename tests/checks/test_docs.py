@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.action import plan_by_hand
-from ansible_collections.graceful.azure.plugins.plugin_utils import _awx_setup, _by_hand, _former_variables, _settings
+from ansible_collections.graceful.azure.plugins.plugin_utils import _awx_setup, _by_hand, _settings
 
 from tests.support.checkout import ROOT, checkout_files
 
@@ -175,8 +175,6 @@ READ_BY_ACTIONS = {
     "awx": {*_awx_setup.SETTINGS},
 }
 """The variables that actions read without a word in the playbook."""
-FORMER = {*_former_variables.names()}
-"""What no page has any more."""
 
 
 def texts(value, key=None):
@@ -223,7 +221,7 @@ def variables_of(playbook):
         read |= {name.name for name in names if name.ctx == "load"}
     for part in parts(content):
         own |= set(part.get("vars") or ()) | set(part.get("ansible.builtin.set_fact") or ()) | {part.get(key) for key in ("register", "loop_var")}
-    return {name for name in read - own - FORMER if not NOT_OF_USERS.match(name)}
+    return {name for name in read - own if not NOT_OF_USERS.match(name)}
 
 
 def tables_of_variables(text):

@@ -113,7 +113,7 @@ class AzureLoadBalancer(TrafficDuty):
         "quiet": QUIET,
         **ACCESS,
     }
-    where = ("azure_pool", "azure_address", "azure_ip_address", *(f"azure_{name}" for name in ACCESS))
+    has_records_elsewhere = True
     unclaimed = "is of no pool that was looked at. It is not released."
 
     def settings(self, options: Options, host: str) -> BalancerSettings:

@@ -175,7 +175,6 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
 class Haproxy(TrafficDuty):
     name = "haproxy"
     title = "HAProxy"
-    one_for_each_machine = {"haproxy_socket": "socket"}
     options = {
         "hosts": HOSTS,
         "server": {"type": "str"},
@@ -186,7 +185,7 @@ class Haproxy(TrafficDuty):
         "hard_stop_after": {"type": "float"},
         "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
     }
-    where = ("haproxy_socket", "haproxy_absent")
+    has_records_elsewhere = True
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
         " give the socket of its HAProxy in the option socket. If that HAProxy is gone for good, nothing is held any more:"

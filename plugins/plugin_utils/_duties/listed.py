@@ -14,7 +14,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_of, types
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import Written
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, meant, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
@@ -23,6 +22,10 @@ EXAMPLE = "[{type: haproxy, hosts: [lb1]}, {type: service, name: app}]"
 QUIET = 3.0
 FileProblem = Callable[[str], str | None]
 """Returns what is wrong with a task file, as a sentence, or None."""
+
+
+Written = tuple[Any, Called]
+"""An entry as the user wrote it, and what people call it and its options. An empty text stands for the entry itself."""
 
 
 class Entry(NamedTuple):
@@ -146,11 +149,11 @@ def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> li
     return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET)]
 
 
-def steps_of(entries: Sequence[Entry], is_former: bool = False) -> list[DrainStep]:
-    """The other duties as drain steps, as the plan reads them. C(is_former): whether former variables say them, whose order says less."""
+def steps_of(entries: Sequence[Entry]) -> list[DrainStep]:
+    """The other duties as drain steps, as the plan reads them."""
     steps = [(number, entry, entry.duty) for number, entry in enumerate(entries) if isinstance(entry.duty, HostDuty) and not entry.traffic]
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]
-    if is_former or not traffic:
+    if not traffic:
         # Nobody says what the host must be idle for, but its type. A service may have connections that only the host itself can count.
         idle = idle_ones((entry.name, duty) for _number, entry, duty in steps)
         return [step_of(duty, entry.options, waits) for (_number, entry, duty), waits in zip(steps, idle)]

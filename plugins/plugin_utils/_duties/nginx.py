@@ -133,7 +133,6 @@ def _key_of(server: Json) -> tuple[str, str, str, str]:
 class Nginx(TrafficDuty):
     name = "nginx"
     title = "nginx"
-    one_for_each_machine = {"nginx_configuration": "configuration"}
     options = {
         "hosts": HOSTS,
         "server": {"type": "str"},
@@ -141,7 +140,7 @@ class Nginx(TrafficDuty):
         "configuration": {"type": "path"},
         "quiet": QUIET,
     }
-    where = ("nginx_configuration",)
+    has_records_elsewhere = True
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
         " the file again. If the file is of no more use, nothing is held any more: delete the record."

@@ -55,15 +55,10 @@ class TrafficDuty(Duty):
     """The name that people read."""
     tasks: tuple[str, ...] = ()
     """Names of the records that its role leaves on a host for the user's own tasks."""
-    where: tuple[str, ...] | None = None
-    """Options of the role load_balancer, without their prefix, that tell where its holds are, besides C(hosts) and C(server).
-
-    None if it has no holds that C(looks) could find.
-    """
+    has_records_elsewhere = False
+    """Whether C(looks) finds its holds: they are not on the host itself."""
     unclaimed = ""
     """Sentences for the playbook holds about a record that no look claims. They go on after "It lies on <machine> and"."""
-    one_for_each_machine: dict[str, str] = {}
-    """Its options that tell which balancer on a machine is meant, each with its key in the settings. They are set for the hosts behind the balancer."""
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 

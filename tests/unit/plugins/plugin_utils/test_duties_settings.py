@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import GIVEN, OF_DUTIES, names_for_role, names_for_run, read_role, read_settings
 
 from tests.support.checkout import ROOT
@@ -48,58 +48,15 @@ class TestWhatThePlanReads:
             "approve_event"
         )
 
-    @pytest.mark.parametrize(
-        ("entries", "former"),
-        [
-            ([], {"load_balancer_provider": "none"}),
-            ([HAPROXY], {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"]}),
-            (
-                [{**HAPROXY, "server": "one", "socket": "/s", "backends": ["www"], "state": "maint", "quiet": 5, "hard_stop_after": 7, "absent": "no_traffic"}],
-                {
-                    "load_balancer_provider": "haproxy",
-                    "load_balancer_hosts": ["lb1"],
-                    "load_balancer_server": "one",
-                    "load_balancer_haproxy_socket": "/s",
-                    "load_balancer_haproxy_backends": ["www"],
-                    "load_balancer_haproxy_state": "maint",
-                    "load_balancer_quiet": 5,
-                    "load_balancer_haproxy_hard_stop_after": 7,
-                    "load_balancer_haproxy_absent": "no_traffic",
-                },
-            ),
-            (
-                [
-                    {"type": "nginx", "hosts": ["lb1"], "server": "10.0.0.4:80", "files": ["/etc/nginx/up.conf"], "configuration": "/etc/nginx/nginx.conf"},
-                    {"type": "azure_load_balancer", "pool": POOL, "address": "a", "client_id": "c"},
-                    {"type": "health_probe", "action": "command", "command_out": "/out", "command_back": "/back", "interval": 3, "peer": "10.0.0.1"},
-                ],
-                {
-                    "load_balancer_list": [
-                        {
-                            "provider": "nginx",
-                            "hosts": ["lb1"],
-                            "server": "10.0.0.4:80",
-                            "nginx_files": ["/etc/nginx/up.conf"],
-                            "nginx_configuration": "/etc/nginx/nginx.conf",
-                        },
-                        {"provider": "azure_load_balancer", "azure_pool": POOL, "azure_address": "a", "azure_client_id": "c"},
-                        {
-                            "provider": "health_probe",
-                            "health_probe_action": "command",
-                            "health_probe_command_out": "/out",
-                            "health_probe_command_in": "/back",
-                            "health_probe_interval": 3,
-                            "health_probe_peer": "10.0.0.1",
-                        },
-                    ]
-                },
-            ),
-        ],
-    )
-    def test_the_former_variables_say_the_same(self, entries, former):
-        settings, mistakes = read(*entries, graceful_azure_ports=[80])
+    def test_several_balancers(self):
+        nginx = {"type": "nginx", "hosts": ["lb1"], "server": "10.0.0.4:80", "files": ["/etc/nginx/up.conf"], "configuration": "/etc/nginx/nginx.conf"}
+        azure = {"type": "azure_load_balancer", "pool": POOL, "address": "a", "client_id": "c"}
+        settings, mistakes = read(nginx, azure, PROBE, graceful_azure_ports=[80])
         assert mistakes == []
-        assert read_settings({"web1": {**former, "drain_host_ports": [80]}}, HOSTS) == ({"web1": settings}, [])
+        assert settings["load_balancers"] == [
+            dict(settings_of(kind, options, "web1"), quiet=3.0, **more)
+            for kind, options, more in (("nginx", nginx, {}), ("azure_load_balancer", azure, {}), ("health_probe", PROBE, {"ports": [80]}))
+        ]
 
     def test_the_other_variables(self):
         new = {
@@ -117,23 +74,11 @@ class TestWhatThePlanReads:
         }
         settings, mistakes = read(**new)
         assert mistakes == []
-        former = {
-            "load_balancer_provider": "none",
-            "drain_host_ports": [80],
-            "drain_host_timeout": 60,
-            "restore_service_url": "https://localhost/",
-            "restore_service_port": 443,
-            "restore_service_address": "10.0.0.4",
-            "restore_service_validate_certs": False,
-            "restore_service_unanswered": "warn",
-            "restore_service_timeout": 30,
-            "approve_event_through": "azure_resource_manager",
-            "approve_event_azure_resource": SET,
-            "approve_event_azure_client_id": "c",
-            "approve_event_azure_auth_source": "msi",
-        }
-        assert read_settings({"web1": former}, HOSTS) == ({"web1": settings}, [])
-        assert settings["drain_host"]["timeout"] == 60 and settings["outside"]["access"] == {"client_id": "c", "auth_source": "msi"}
+        assert settings["drain_host"] == {"ports": [80], "timeout": 60, "steps": []}
+        ask = {"validate_certs": False, "url": "https://localhost/", "port": 443, "host": "10.0.0.4"}
+        assert settings["restore_service"] == {"timeout": 30, "unanswered": "warn", "ask": ask}
+        access = {"client_id": "c", "auth_source": "msi"}
+        assert settings["outside"] == {"through": "azure_resource_manager", "title": "Azure Resource Manager", "resource": SET, "access": access}
 
     def test_a_text_is_a_service(self):
         assert read("app")[0] == read({"type": "service", "name": "app"})[0]
@@ -344,25 +289,6 @@ def test_what_is_wrong_with_the_other_variables(given, said):
 def test_what_a_duty_needs_of_the_other_variables(entry, more, said):
     (mistake,) = read(entry, **more)[1]
     assert mistake.startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("former", "said"),
-    [
-        ({"load_balancer_provider": "none"}, "graceful_azure_duties: takes the place of load_balancer_provider; leave this out"),
-        (
-            {"drain_host_services": ["app"], "load_balancer_list": []},
-            "graceful_azure_duties: takes the place of drain_host_services, load_balancer_list; leave these out",
-        ),
-        ({"graceful_azure_ports": [80], "drain_host_ports": [80]}, "graceful_azure_ports: takes the place of drain_host_ports; leave drain_host_ports out"),
-        (
-            {"graceful_azure_approve_access": {"client_id": "a"}, "approve_event_azure_client_id": "b"},
-            "graceful_azure_approve_access: takes the place of approve_event_azure_client_id; leave this out",
-        ),
-    ],
-)
-def test_a_variable_beside_a_former_one(former, said):
-    assert read(HAPROXY, **former)[1] == [said]
 
 
 @pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service"])
