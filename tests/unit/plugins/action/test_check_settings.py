@@ -73,26 +73,6 @@ def test_how_machines_of_a_role_alone_are_reached():
     assert (balancer["hosts"], balancer["server"]) == (["lb1", "lb2"], "web1")
 
 
-def test_a_socket_that_is_set_for_the_balancer_alone():
-    class Templar:
-        def copy_with_new_env(self, available_variables):
-            return self
-
-        def template(self, text):
-            return "/run/haproxy/admin.sock" if text == "{{ run_dir }}/admin.sock" else text
-
-    action = ActionModule.__new__(ActionModule)
-    action._templar = Templar()
-    balancers = [{"provider": "haproxy", "hosts": [name], "socket": "/run/haproxy/admin.sock"} for name in ("lb1", "lb2")]
-    settings = {name: {"load_balancers": balancers} for name in ("web1", "web2")}
-    own = {"load_balancer_haproxy_socket": "/run/own.sock"}
-    theirs = {"load_balancer_haproxy_socket": "{{ run_dir }}/admin.sock"}
-    (told,) = action._unread_options(settings, Hostvars(lb1=own, lb2=theirs))
-    assert told.startswith("lb1: nothing reads load_balancer_haproxy_socket ('/run/own.sock')") and "'/run/haproxy/admin.sock'" in told
-    # One that is a target too is its own.
-    assert list(action._unread_options(dict(settings, lb1=settings["web1"]), Hostvars(lb1=own))) == []
-
-
 @pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])
 def test_a_run_of_one_step_looks_twice(check_mode, wait, twice):
     begun, mistakes = begin(check_mode=check_mode, wait=wait)

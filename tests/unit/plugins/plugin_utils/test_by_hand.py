@@ -140,13 +140,6 @@ class TestTarget:
         places, _mistakes = places_of({"type": "haproxy", "hosts": ["lb1"], "socket": "/s", "absent": "no_traffic", "server": 5})
         assert places == [place_at("lb1", "/s", "5", "no_traffic")]
 
-    def test_by_the_former_variables(self):
-        edge = {"provider": "haproxy", "hosts": ["edge"], "server": "shop", "haproxy_socket": "/s"}
-        entries = [edge, {"provider": "custom"}, {"provider": "haproxy", "hosts": ["lb1"]}]
-        places, mistakes = read_places("web1", {"load_balancer_list": entries})
-        found = [(place["machine"], place["server"], place["options"]["socket"]) for place in places]
-        assert mistakes == [] and found == [("edge", "shop", "/s"), ("lb1", "web1", SOCKET)]
-
     @pytest.mark.parametrize(
         ("duties", "said"),
         [
@@ -388,7 +381,7 @@ class Gates(TrafficDuty):
     """A made-up balancer: a park with a gate for each host, which one porter keeps."""
 
     name = "gates"
-    where = ()
+    has_records_elsewhere = True
     unclaimed = "nobody keeps it."
 
     def looks(self, settings, waits, searched):

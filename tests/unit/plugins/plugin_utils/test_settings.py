@@ -16,7 +16,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
-    LIST,
     NOTIFY,
     OF_HOSTS,
     OF_RUNS,
@@ -35,7 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._variables import r
 PAGE = Path(__file__).parents[4] / "docs" / "settings.md"
 SETTINGS = Path(__file__).parents[4] / "plugins" / "plugin_utils" / "_settings.py"
 FOLDER = Path(__file__).parents[4] / "roles"
-OURS = {"load_balancer_provider": "none"}
+OURS = {"graceful_azure_duties": []}
 
 
 @pytest.mark.parametrize(("given", "name"), [("web_0", "web_0"), (7, "7"), (0, "0"), ("", None), (None, None)])
@@ -49,26 +48,26 @@ def test_texts_and_numbers_mean_the_same():
     """Before core 2.19 a template yields the text of a number."""
     values = {
         "graceful_azure_min_in_service": 2,
-        "drain_host_ports": [80, 443],
-        "drain_host_timeout": 60,
-        "restore_service_port": 80,
-        "restore_service_timeout": 1.5,
+        "graceful_azure_ports": [80, 443],
+        "graceful_azure_drain_timeout": 60,
+        "graceful_azure_health_port": 80,
+        "graceful_azure_restore_timeout": 1.5,
         "graceful_azure_rules": [{"name": "late", "lead_time": 600}],
     }
     texts = {name: str(value) if not isinstance(value, list) else value for name, value in values.items()}
-    texts.update(drain_host_ports=["80", "443"], graceful_azure_rules=[{"name": "late", "lead_time": "600"}])
+    texts.update(graceful_azure_ports=["80", "443"], graceful_azure_rules=[{"name": "late", "lead_time": "600"}])
     numbers = read_settings({"web1": dict(OURS, **values)}, {"web1"})
     assert numbers[1] == []
     assert read_settings({"web1": dict(OURS, **texts)}, {"web1"}) == numbers
 
 
 def test_what_is_wrong_for_several_hosts_is_said_once():
-    hosts = {"web1": dict(OURS, drain_host_timeout="soon"), "web2": dict(OURS, drain_host_timeout="soon"), "web3": OURS}
-    assert read_settings(hosts, set(hosts))[1] == ["web1, web2: drain_host_timeout: 'soon' is not a number of seconds from 0 up"]
+    hosts = {"web1": dict(OURS, graceful_azure_drain_timeout="soon"), "web2": dict(OURS, graceful_azure_drain_timeout="soon"), "web3": OURS}
+    assert read_settings(hosts, set(hosts))[1] == ["web1, web2: graceful_azure_drain_timeout: 'soon' is not a number of seconds from 0 up"]
 
 
 def test_a_balancer_among_the_targets():
-    hosts = {"lb1": {}, "web1": dict(OURS, load_balancer_provider="haproxy", load_balancer_hosts=["lb1"], load_balancer_server="web1")}
+    hosts = {"lb1": {}, "web1": {DUTIES: [{"type": "haproxy", "hosts": ["lb1"]}]}}
     (mistake,) = read_settings(hosts, set(hosts))[1]
     assert mistake.startswith("lb1: a balancer of the others") and "target" in mistake
 
@@ -76,13 +75,14 @@ def test_a_balancer_among_the_targets():
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
+        ("graceful_azure_port", "graceful_azure_ports"),
         ("drain_host_port", "drain_host_ports"),
         ("graceful_azure_min_in_servce", "graceful_azure_min_in_service"),
         ("handle_event_timeout", "handle_events_timeout"),
         ("graceful_azur_rules", "graceful_azure_rules"),
-        ("restore_service_ulr", "restore_service_url"),
-        ("drian_host_ports", "drain_host_ports"),
-        ("restore_servce_url", "restore_service_url"),
+        ("graceful_azure_health_ulr", "graceful_azure_health_url"),
+        ("gracefull_azure_ports", "graceful_azure_ports"),
+        ("graceful_azure_dutys", "graceful_azure_duties"),
         ("grateful_azure_rules", "graceful_azure_rules"),
     ],
 )
@@ -90,7 +90,7 @@ def test_a_slip_of_the_pen(name, meant):
     assert misspelt({"web1": {name: 1}, "web2": {name: 1}}) == [f"web1, web2: nothing reads the variable {name}; is {meant} meant?"]
 
 
-OURS_OR_THEIRS = ("drain_host_ports", "load_balancer_name", "load_balancer_result", "graceful_azure_state_dir", "approve_event_reason", "drain_hosts")
+OURS_OR_THEIRS = ("graceful_azure_ports", "load_balancer_name", "load_balancer_result", "graceful_azure_state_dir", "approve_event_reason", "drain_hosts")
 
 
 @pytest.mark.parametrize("name", OURS_OR_THEIRS)
@@ -101,31 +101,33 @@ def test_names_that_are_right_or_a_users_own(name):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"load_balancer_provider": "haproxy", "load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
-        ({"drain_host_services": "nginx"}, "drain_host_services: 'nginx' is a text; it must be a list"),
-        ({"drain_host_ports": 80}, "drain_host_ports: 80 is a single value; it must be a list"),
-        ({"restore_service_port": "+80"}, "restore_service_port: '+80' is not a TCP port from 1 to 65535"),
-        ({"restore_service_port": " 80"}, "restore_service_port: ' 80' is not a TCP port from 1 to 65535"),
-        ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
-        ({"restore_service_validate_certs": "maybe"}, "restore_service_validate_certs"),
-        ({"restore_service_url": "localhost:8080/health"}, "restore_service_url: url must be like http://localhost:8080/health"),
-        ({"restore_service_url": "http://::1:8080/health"}, "restore_service_url: url must have an IPv6 address in brackets"),
-        ({"restore_service_url": "http://localhost:0/"}, "restore_service_url: url must have a port from 1 to 65535"),
-        ({"restore_service_url": "http://localhost:99999/"}, "restore_service_url: url 'http://localhost:99999/' cannot be understood"),
-        ({"restore_service_address": "[::1]"}, "restore_service_address: '[::1]' is neither a name nor an IP address"),
-        ({"restore_service_address": "http://web"}, "restore_service_address: 'http://web' is neither"),
-        ({"restore_service_address": "localhost:80"}, "restore_service_address: 'localhost:80' is neither"),
-        ({"restore_service_unanswered": "ask"}, "restore_service_unanswered: 'ask' is none of refuse, warn"),
-        ({"load_balancer_haproxy_socket": "run/admin.sock"}, "load_balancer_haproxy_socket: 'run/admin.sock' is not an absolute path"),
+        ({"graceful_azure_ports": 80}, "graceful_azure_ports: 80 is a single value; it must be a list"),
+        ({"graceful_azure_health_port": "+80"}, "graceful_azure_health_port: '+80' is not a TCP port from 1 to 65535"),
+        ({"graceful_azure_health_port": " 80"}, "graceful_azure_health_port: ' 80' is not a TCP port from 1 to 65535"),
+        ({"graceful_azure_ports": "80,443"}, "graceful_azure_ports: '80,443' is a text; it must be a list"),
+        ({"graceful_azure_health_validate_certs": "maybe"}, "graceful_azure_health_validate_certs"),
+        ({"graceful_azure_health_url": "localhost:8080/health"}, "graceful_azure_health_url: url must be like http://localhost:8080/health"),
+        ({"graceful_azure_health_url": "http://::1:8080/health"}, "graceful_azure_health_url: url must have an IPv6 address in brackets"),
+        ({"graceful_azure_health_url": "http://localhost:0/"}, "graceful_azure_health_url: url must have a port from 1 to 65535"),
+        ({"graceful_azure_health_url": "http://localhost:99999/"}, "graceful_azure_health_url: url 'http://localhost:99999/' cannot be understood"),
+        ({"graceful_azure_health_address": "[::1]"}, "graceful_azure_health_address: '[::1]' is neither a name nor an IP address"),
+        ({"graceful_azure_health_address": "http://web"}, "graceful_azure_health_address: 'http://web' is neither"),
+        ({"graceful_azure_health_address": "localhost:80"}, "graceful_azure_health_address: 'localhost:80' is neither"),
+        ({"graceful_azure_health_unanswered": "ask"}, "graceful_azure_health_unanswered: 'ask' is none of refuse, warn"),
         ({"graceful_azure_imds_url": "127.0.0.1:8080"}, "graceful_azure_imds_url: '127.0.0.1:8080' is not the base URL of a metadata service"),
         ({"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path"),
-        ({"restore_service_port": "abc", "restore_service_url": "http://localhost/"}, "restore_service_port: 'abc' cannot be read as a whole number"),
-        ({"restore_service_port": "²"}, "restore_service_port: '²' cannot be read as a whole number"),
-        ({"restore_service_port": 70000}, "restore_service_port: 70000 is not a TCP port from 1 to 65535"),
+        (
+            {"graceful_azure_health_port": "abc", "graceful_azure_health_url": "http://localhost/"},
+            "graceful_azure_health_port: 'abc' cannot be read as a whole number",
+        ),
+        ({"graceful_azure_health_port": "²"}, "graceful_azure_health_port: '²' cannot be read as a whole number"),
+        ({"graceful_azure_health_port": 70000}, "graceful_azure_health_port: 70000 is not a TCP port from 1 to 65535"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
         ({"approve_event_timeout": 0}, "approve_event_timeout: 0 is not a number of seconds from 0.001 up"),
-        ({"drain_host_before": "none.yml"}, "drain_host_before: there is no task file {base}/none.yml"),
-        ({"load_balancer_provider": "custom", "load_balancer_custom_out": "good.yml", "load_balancer_custom_in": "none.yml"}, "there is no task file"),
+        (
+            {"graceful_azure_duties": [{"type": "tasks", "traffic": True, "out": "good.yml", "back": "none.yml"}]},
+            "graceful_azure_duties[0].back: there is no task file {base}/none.yml",
+        ),
     ],
 )
 def test_what_a_role_would_refuse_in_every_step_is_refused_before_the_first(tmp_path, given, said):
@@ -148,8 +150,8 @@ def test_a_task_file_that_cannot_be_loaded(tmp_path, text, said):
     # As ansible-playbook does before all else: without it no module's name can be looked up.
     init_plugin_loader()
     (tmp_path / "tasks.yml").write_text(text)
-    (mistake,) = read_settings({"web1": dict(OURS, restore_service_after="tasks.yml")}, {"web1"}, str(tmp_path))[1]
-    assert mistake.startswith(f"web1: restore_service_after: {tmp_path}/tasks.yml: ") and said in mistake
+    (mistake,) = read_settings({"web1": {DUTIES: [{"type": "tasks", "back": "tasks.yml"}]}}, {"web1"}, str(tmp_path))[1]
+    assert mistake.startswith(f"web1: graceful_azure_duties[0].back: {tmp_path}/tasks.yml: ") and said in mistake
 
 
 INCLUDES = "- include_tasks: {file: other.yml, apply: {tags: a}}\n- import_tasks: other.yml\n- include_role: {name: x}\n  vars: {a: 1}\n"
@@ -158,14 +160,14 @@ INCLUDES = "- include_tasks: {file: other.yml, apply: {tags: a}}\n- import_tasks
 @pytest.mark.parametrize("text", ["", "---\n", INCLUDES])
 def test_a_task_file_that_can(tmp_path, text):
     (tmp_path / "tasks.yml").write_text(text)
-    assert read_settings({"web1": dict(OURS, drain_host_after="tasks.yml")}, {"web1"}, str(tmp_path))[1] == []
+    assert read_settings({"web1": {DUTIES: [{"type": "tasks", "out": "tasks.yml"}]}}, {"web1"}, str(tmp_path))[1] == []
 
 
-@pytest.mark.parametrize("option", ["drain_host_before", "drain_host_after", "restore_service_before", "restore_service_after"])
+@pytest.mark.parametrize("option", ["out", "back"])
 def test_a_task_file_must_be_run_by_the_passes(tmp_path, option):
     (tmp_path / "tasks.yml").write_text("")
     assert not needs_files(read_settings({"web1": OURS}, {"web1"}, str(tmp_path))[0])
-    assert needs_files(read_settings({"web1": dict(OURS, **{option: "tasks.yml"})}, {"web1"}, str(tmp_path))[0])
+    assert needs_files(read_settings({"web1": {DUTIES: [{"type": "tasks", option: "tasks.yml"}]}}, {"web1"}, str(tmp_path))[0])
 
 
 def test_what_cannot_be_resolved_is_not_taken_for_not_set():
@@ -178,38 +180,38 @@ def test_what_cannot_be_resolved_is_not_taken_for_not_set():
                 raise AnsibleUndefinedVariable("'typo' is undefined")
             return value
 
-    variables = {"graceful_azure_rules": "{{ typo }}", "load_balancer_provider": "{{ typo }}", "restore_service_url": "http://web1/", "theirs": "{{ typo }}"}
+    variables = {"graceful_azure_rules": "{{ typo }}", DUTIES: "{{ typo }}", "graceful_azure_health_url": "http://web1/", "theirs": "{{ typo }}"}
     values, unresolved = resolve(Templar(), names_for_run(), variables)
-    assert values == {"restore_service_url": "http://web1/"}
+    assert values == {"graceful_azure_health_url": "http://web1/"}
     # Nor is it told twice, as a required option that is missing.
-    rules, provider = read_settings({"web1": values}, {"web1"}, unresolved={"web1": unresolved})[1]
+    duties, rules = read_settings({"web1": values}, {"web1"}, unresolved={"web1": unresolved})[1]
     assert "web1: graceful_azure_rules: '{{ typo }}' cannot be resolved" in rules and "'typo' is undefined" in rules
-    assert "web1: load_balancer_provider: '{{ typo }}' cannot be resolved" in provider
+    assert "web1: graceful_azure_duties: '{{ typo }}' cannot be resolved" in duties
 
 
 @pytest.mark.parametrize(("given", "said"), [(None, "null"), ("", "an empty text")])
 def test_nothing_is_no_number(given, said):
-    (mistake,) = read_settings({"web1": dict(OURS, drain_host_timeout=given)}, {"web1"})[1]
-    assert mistake == f"web1: drain_host_timeout: {said} is not a number; leave it out for the default"
+    (mistake,) = read_settings({"web1": dict(OURS, graceful_azure_drain_timeout=given)}, {"web1"})[1]
+    assert mistake == f"web1: graceful_azure_drain_timeout: {said} is not a number; leave it out for the default"
 
 
 def test_extra_variables_that_the_passes_set():
-    (mistake,) = forbidden({"load_balancer_min_in_service": 2, "drain_host_timeout": 5, "target": "web"})
+    (mistake,) = forbidden({"load_balancer_min_in_service": 2, "graceful_azure_drain_timeout": 5, "target": "web"})
     assert mistake == "load_balancer_min_in_service: given as an extra variable; the passes set it themselves, leave it out"
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
 def test_addresses_that_can_be_asked(address):
-    assert read_settings({"web1": dict(OURS, restore_service_port=80, restore_service_address=address)}, {"web1"})[1] == []
+    assert read_settings({"web1": dict(OURS, graceful_azure_health_port=80, graceful_azure_health_address=address)}, {"web1"})[1] == []
 
 
 @pytest.mark.parametrize(
     ("given", "asked"),
     [
         ({}, {}),
-        ({"restore_service_port": "80"}, {"port": 80, "host": "localhost", "validate_certs": True}),
-        ({"restore_service_port": 80, "restore_service_address": "::1"}, {"port": 80, "host": "::1", "validate_certs": True}),
-        ({"restore_service_url": "https://web/", "restore_service_validate_certs": "no"}, {"url": "https://web/", "validate_certs": False}),
+        ({"graceful_azure_health_port": "80"}, {"port": 80, "host": "localhost", "validate_certs": True}),
+        ({"graceful_azure_health_port": 80, "graceful_azure_health_address": "::1"}, {"port": 80, "host": "::1", "validate_certs": True}),
+        ({"graceful_azure_health_url": "https://web/", "graceful_azure_health_validate_certs": "no"}, {"url": "https://web/", "validate_certs": False}),
     ],
 )
 def test_what_is_asked_before_an_event(given, asked):
@@ -251,17 +253,17 @@ def test_a_host_that_may_be_off(value, meant):
 
 
 def test_messages_name_no_classes_and_say_nothing_twice():
-    wrong = dict(OURS, graceful_azure_may_be_off="maybe", drain_host_services="nginx", load_balancer_haproxy_backends={"www": 1})
+    wrong = {"graceful_azure_may_be_off": "maybe", DUTIES: [{"type": "haproxy", "hosts": "lb1", "backends": {"www": 1}}]}
     (*mistakes,) = read_settings({"web1": wrong}, {"web1"})[1]
-    assert "class" not in " ".join(mistakes) and sum("drain_host_services" in mistake for mistake in mistakes) == 1
+    assert "class" not in " ".join(mistakes) and sum("duties[0].hosts" in mistake for mistake in mistakes) == 1
     assert "web1: graceful_azure_may_be_off: 'maybe' is neither true nor false" in mistakes
-    assert sum("load_balancer_haproxy_backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
+    assert sum("graceful_azure_duties[0].backends: {'www': 1} cannot be read as a list" in mistake for mistake in mistakes) == 1
 
 
 SET = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web"
 OUTSIDE = {
-    "approve_event_through": "azure_resource_manager",
-    "approve_event_azure_resource": SET,
+    "graceful_azure_approve_through": "azure_resource_manager",
+    "graceful_azure_approve_resource": SET,
     "approve_event_witness": "lb1",
     "graceful_azure_resource_name": "web_1",
 }
@@ -270,7 +272,7 @@ OUTSIDE = {
 @pytest.mark.parametrize("kind", ["virtualMachines", "virtualMachineScaleSets", "availabilitySets", "VIRTUALMACHINES"])
 def test_approvals_from_outside(kind):
     resource = SET.replace("virtualMachineScaleSets", kind)
-    given = {"load_balancer_provider": "none", **OUTSIDE, "approve_event_azure_resource": resource, "approve_event_azure_client_id": "app"}
+    given = {**OURS, **OUTSIDE, "graceful_azure_approve_resource": resource, "graceful_azure_approve_access": {"client_id": "app"}}
     settings, mistakes = read_settings({"web1": given}, {"web1"})
     assert mistakes == []
     found = settings["web1"]["outside"]
@@ -279,7 +281,7 @@ def test_approvals_from_outside(kind):
 
 @pytest.mark.parametrize("through", [None, "", "metadata_service"])
 def test_approvals_go_through_a_vm_by_default(through):
-    given = {"load_balancer_provider": "none", "approve_event_azure_resource": SET, "approve_event_through": through}
+    given = {**OURS, "graceful_azure_approve_resource": SET, "graceful_azure_approve_through": through}
     settings, mistakes = read_settings({"web1": given}, {"web1"})
     assert settings["web1"]["outside"] is None and mistakes == []
 
@@ -287,27 +289,25 @@ def test_approvals_go_through_a_vm_by_default(through):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"approve_event_azure_resource": None}, "approve_event_azure_resource: not set; approvals through azure_resource_manager need"),
-        ({"approve_event_azure_resource": "web"}, "approve_event_azure_resource: 'web' is not a resource id such as /subscriptions/S/"),
-        ({"approve_event_azure_resource": SET + "/x"}, "is not a resource id such as"),
-        ({"approve_event_azure_resource": SET + "?a=b"}, "is not a resource id such as"),
-        ({"approve_event_azure_resource": SET.replace("Compute", "Network")}, "is not a resource id such as"),
-        ({"approve_event_azure_resource": SET + "/virtualMachines/0"}, f"is an instance of a scale set; give the scale set, {SET}"),
-        ({"approve_event_azure_login_url": "http://x"}, "approve_event_azure_login_url: 'http://x' does not begin with https://"),
-        ({"approve_event_azure_ca_file": "ca.pem"}, "approve_event_azure_ca_file: 'ca.pem' is not an absolute path"),
-        ({"approve_event_azure_auth_source": "guess"}, "approve_event_azure_auth_source: 'guess' is none of auto, cli"),
-        ({"approve_event_through": "pigeon"}, "approve_event_through: 'pigeon' is none of metadata_service, azure_resource_manager"),
+        ({"graceful_azure_approve_resource": None}, "graceful_azure_approve_resource: not set; approvals through azure_resource_manager need"),
+        ({"graceful_azure_approve_resource": "web"}, "graceful_azure_approve_resource: 'web' is not a resource id such as /subscriptions/S/"),
+        ({"graceful_azure_approve_resource": SET + "/x"}, "is not a resource id such as"),
+        ({"graceful_azure_approve_resource": SET + "?a=b"}, "is not a resource id such as"),
+        ({"graceful_azure_approve_resource": SET.replace("Compute", "Network")}, "is not a resource id such as"),
+        ({"graceful_azure_approve_resource": SET + "/virtualMachines/0"}, f"is an instance of a scale set; give the scale set, {SET}"),
+        ({"graceful_azure_approve_access": {"login_url": "http://x"}}, "graceful_azure_approve_access.login_url: 'http://x' does not begin with https://"),
+        ({"graceful_azure_approve_through": "pigeon"}, "graceful_azure_approve_through: 'pigeon' is none of metadata_service, azure_resource_manager"),
     ],
 )
 def test_approvals_from_outside_that_cannot_work(given, said):
-    (mistake,) = read_settings({"web1": {"load_balancer_provider": "none", **OUTSIDE, **given}}, {"web1"})[1]
+    (mistake,) = read_settings({"web1": {**OURS, **OUTSIDE, **given}}, {"web1"})[1]
     assert said in mistake
 
 
 def of_role(role, **given):
     """What a role that is used alone says of its variables before its first task."""
     variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
-    variables.update({"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_state": "in"}, **given)
+    variables.update({DUTIES: [{"type": "haproxy", "hosts": ["lb1"]}], "load_balancer_state": "in"}, **given)
     return read_role(role, "web1", variables, {"web1", "lb1"}, "/")[1]
 
 
@@ -320,7 +320,7 @@ def test_every_number_and_every_switch_that_a_role_declares_is_checked(name):
 def test_what_is_read_is_declared():
     """By the argument spec of a role; what is not declared there has no type and no default."""
     read = set(re.findall(rf'"((?:{"|".join(ROLES)})_\w+)"', SETTINGS.read_text(encoding="utf-8")))
-    assert read and read - {LIST} <= set(role_options(all_of_them=True))
+    assert read and read <= set(role_options(all_of_them=True))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -333,7 +333,7 @@ def test_a_role_that_is_used_alone_has_nothing_to_say_of_what_is_right(role):
 def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
     """The same functions check for both, so nothing is refused by one that the other lets pass."""
     role = next(role for role in ROLES if name.startswith(role))
-    variables = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], name: given}
+    variables = {DUTIES: [{"type": "haproxy", "hosts": ["lb1"]}], name: given}
     mistakes = read_settings({"web1": variables}, {"web1", "lb1"}, "/")[1]
     assert all(name in mistake for mistake in mistakes), mistakes
     assert [f"web1: {mistake}" for mistake in of_role(role, **{name: given})] == mistakes
@@ -342,9 +342,8 @@ def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
 @pytest.mark.parametrize(
     ("role", "given", "said"),
     [
-        ("drain_host", {"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names"),
-        ("restore_service", {"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts: 'lb9' is not in the inventory"),
-        ("drain_host", {"load_balancer_quiet": -1}, "load_balancer_quiet: -1 is not a number of seconds from 0 up"),
+        ("drain_host", {DUTIES: [{"type": "haproxy", "hosts": []}]}, "graceful_azure_duties[0].hosts: empty; give the inventory names"),
+        ("drain_host", {"graceful_azure_drain_timeout": -1}, "graceful_azure_drain_timeout: -1 is not a number of seconds from 0 up"),
         ("restore_service", {"restore_service_wait": "maybe"}, "restore_service_wait: 'maybe' cannot be read as true or false"),
         ("drain_host", {"drain_host_state": "gone"}, "drain_host_state: 'gone' is none of drained, running"),
         ("load_balancer", {"load_balancer_state": None}, "load_balancer_state: not set; write one of out, in"),
@@ -356,8 +355,8 @@ def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
         ("approve_event", {**OUTSIDE, "graceful_azure_resource_name": ""}, "graceful_azure_resource_name: not set; approvals from outside need"),
         (
             "approve_event",
-            {**OUTSIDE, "approve_event_azure_resource": None},
-            "approve_event_azure_resource: not set; approvals through azure_resource_manager need",
+            {**OUTSIDE, "graceful_azure_approve_resource": None},
+            "graceful_azure_approve_resource: not set; approvals through azure_resource_manager need",
         ),
         *((role, {f"{role}_event_ids": []}, f"{role}_event_ids: an empty list; name at least one, or leave it out") for role in ROLES),
         *((role, {"graceful_azure_state_dir": "state"}, "graceful_azure_state_dir: 'state' is not an absolute path") for role in ROLES),
@@ -372,14 +371,14 @@ def test_what_a_role_that_is_used_alone_refuses(role, given, said):
     ("role", "given"),
     [
         # Services are started again whatever the balancer is, and an approval has nothing to do with it.
-        ("drain_host", {"drain_host_state": "running", "load_balancer_provider": None, "load_balancer_hosts": []}),
-        ("approve_event", {"load_balancer_provider": None, "load_balancer_hosts": "lb1"}),
+        ("drain_host", {"drain_host_state": "running", DUTIES: None}),
+        ("approve_event", {DUTIES: "lb1"}),
         # The modules take a text, as it may come from the command line; the playbook holds hands on null.
         ("restore_service", {"restore_service_event_ids": "e1,e2"}),
         ("load_balancer", {"load_balancer_event_ids": None}),
         ("approve_event", OUTSIDE),
-        ("approve_event", {"approve_event_azure_resource": "read by nobody", "approve_event_witness": "web9"}),
-        ("load_balancer", {"drain_host_ports": "none of its business"}),
+        ("approve_event", {"graceful_azure_approve_resource": "read by nobody", "approve_event_witness": "web9"}),
+        ("load_balancer", {"graceful_azure_ports": "none of its business"}),
     ],
 )
 def test_what_a_role_that_is_used_alone_lets_pass(role, given):
@@ -388,123 +387,27 @@ def test_what_a_role_that_is_used_alone_lets_pass(role, given):
 
 def test_a_step_with_task_files_needs_the_events(tmp_path):
     (tmp_path / "tasks.yml").write_text("[]\n")
-    given = {"restore_service_before": str(tmp_path / "tasks.yml"), "restore_service_wait": False}
+    given = {DUTIES: [{"type": "tasks", "back": str(tmp_path / "tasks.yml")}], "restore_service_wait": False}
     (mistake,) = of_role("restore_service", **given)
     assert mistake.startswith("restore_service_event_ids: not set; steps (restore_service_wait: false) with task files of your own need it")
     assert of_role("restore_service", restore_service_event_ids=["e1"], **given) == []
 
 
 def test_a_role_tells_what_cannot_be_resolved():
-    unresolved = {"load_balancer_hosts": "load_balancer_hosts: '{{ typo }}' cannot be resolved: 'typo' is undefined"}
-    assert read_role("load_balancer", "web1", {"load_balancer_provider": "haproxy", "load_balancer_state": "out"}, {"web1"}, unresolved=unresolved)[1] == [
-        unresolved["load_balancer_hosts"]
-    ]
-
-
-def listed(*entries, **besides):
-    return read_settings({"web1": {LIST: list(entries), **besides}}, {"web1", "lb1", "lb2"}, "/")
-
-
-def test_a_list_of_balancers_has_the_shape_of_a_single_one():
-    outer = {"hosts": ["lb1"], "server": "outer", "haproxy_backends": ["www"], "haproxy_state": "maint", "haproxy_hard_stop_after": "5", "quiet": 7}
-    settings, mistakes = listed({"provider": "haproxy", **outer}, {"provider": "none"})
-    single = {"load_balancer_provider": "haproxy", **{f"load_balancer_{key}": value for key, value in outer.items()}}
-    expected = read_settings({"web1": single}, {"web1", "lb1"})[0]["web1"]
-    assert mistakes == [] and settings["web1"]["load_balancers"][:1] == expected["load_balancers"]
-    assert [balancer["provider"] for balancer in settings["web1"]["load_balancers"]] == ["haproxy"]
-    assert [balancer["server"] for balancer in settings["web1"]["load_balancers"]] == ["outer"]
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        ({"provider": "haproxy", "hosts": []}, "load_balancer_list[1].hosts: empty; give the inventory names"),
-        ({"provider": "haproxy", "hosts": ["lb9"]}, "load_balancer_list[1].hosts: 'lb9' is not in the inventory"),
-        ({"provider": "haproxy", "hosts": "lb1"}, "load_balancer_list[1].hosts: 'lb1' is a text; it must be a list"),
-        (
-            {"provider": "nothing"},
-            "load_balancer_list[1].provider: 'nothing' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
-        ),
-        ({"hosts": ["lb1"]}, "load_balancer_list[1].provider: not set; write one of haproxy, nginx"),
-        ({"provider": "custom"}, "load_balancer_list[1]: neither out nor back is set"),
-        ({"provider": "none", "quiet": "soon"}, "load_balancer_list[1].quiet: 'soon' is not a number of seconds from 0 up"),
-        ({"provider": "none", "timeout": None}, "load_balancer_list[1].timeout: null is not a number; leave it out for the default"),
-        ({"provider": "none", "haproxy_socket": "admin.sock"}, "load_balancer_list[1].haproxy_socket: 'admin.sock' is not an absolute path"),
-        ({"provider": "none", "wait": True}, "load_balancer_list[1]: there is no option wait; there are provider, hosts,"),
-        ({"provider": "none", "load_balancer_hosts": []}, "load_balancer_list[1]: there is no option load_balancer_hosts"),
-        ("haproxy", "load_balancer_list[1]: 'haproxy' is not a dictionary"),
-    ],
-)
-def test_a_mistake_in_a_list_of_balancers_names_the_entry(entry, said):
-    (mistake,) = listed({"provider": "none"}, entry)[1]
-    assert mistake.startswith("web1: ") and said in mistake
-
-
-@pytest.mark.parametrize("given", [[], "haproxy", {"provider": "none"}, 7])
-def test_what_is_no_list_of_balancers(given):
-    (mistake,) = read_settings({"web1": {LIST: given}}, {"web1"})[1]
-    assert mistake == f"web1: load_balancer_list: {given!r}; give a list of dictionaries, one for each balancer"
+    unresolved = {DUTIES: "graceful_azure_duties: '{{ typo }}' cannot be resolved: 'typo' is undefined"}
+    assert read_role("load_balancer", "web1", {"load_balancer_state": "out"}, {"web1"}, unresolved=unresolved)[1] == [unresolved[DUTIES]]
 
 
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"hosts": ["load_balancer_server"]}, "load_balancer_list[0].hosts: 'load_balancer_server' is not in the inventory"),
-        (
-            {"haproxy_absent": "load_balancer_server"},
-            "load_balancer_list[0].haproxy_absent: 'load_balancer_server' is none of unknown, no_traffic",
-        ),
-        ({"quiet": "the host's load_balancer_quiet"}, 'load_balancer_list[0].quiet: "the host\'s load_balancer_quiet" is not a number of seconds from 0 up'),
-        (
-            {"haproxy_socket": "load_balancer_hosts"},
-            "load_balancer_list[0].haproxy_socket: 'load_balancer_hosts' is not an absolute path; write one that begins with /",
-        ),
+        ({"hosts": ["graceful_azure_ports"]}, "graceful_azure_duties[0].hosts: 'graceful_azure_ports' is not in the inventory"),
+        ({"quiet": "the host's quiet"}, 'graceful_azure_duties[0].quiet: "the host\'s quiet" is not a number of seconds from 0 up'),
     ],
 )
 def test_a_value_is_told_as_it_was_written_also_if_it_is_the_name_of_an_option(entry, told):
-    (mistake,) = listed({"provider": "haproxy", "hosts": ["lb1"], **entry})[1]
+    (mistake,) = read_settings({"web1": {DUTIES: [{"type": "haproxy", "hosts": ["web1"], **entry}]}}, {"web1"})[1]
     assert mistake == f"web1: {told}"
-
-
-def test_a_list_of_balancers_excludes_a_single_one():
-    (mistake,) = listed({"provider": "none"}, load_balancer_provider="none", load_balancer_hosts=["lb1"])[1]
-    assert mistake == "web1: load_balancer_list: excludes load_balancer_hosts, load_balancer_provider; set that in its entries"
-
-
-def test_how_long_the_role_waits_in_all_may_stand_beside_a_list():
-    assert listed({"provider": "none"}, load_balancer_timeout=60)[1] == []
-
-
-def test_the_users_own_task_files_stand_for_one_balancer_alone(tmp_path):
-    task_file = tmp_path / "tasks.yml"
-    task_file.write_text("[]")
-    custom = {"provider": "custom", "custom_out": str(task_file), "custom_in": str(task_file)}
-    assert listed(custom, {"provider": "none"})[1] == []
-    assert listed(custom, custom)[1] == [
-        "web1: load_balancer_list[1]: only one entry may be of the type tasks with traffic: true, because the record on the host has one name;"
-        " load_balancer_list[0] is one"
-    ]
-
-
-@pytest.mark.parametrize("role", ["load_balancer", "drain_host", "restore_service"])
-def test_a_role_that_is_used_alone_takes_a_list_of_balancers(role):
-    variables = yaml.safe_load((FOLDER / role / "defaults" / "main.yml").read_text())
-    variables.update({"load_balancer_state": "in", LIST: [{"provider": "haproxy", "hosts": ["lb1"]}, {"provider": "none"}]})
-    assert read_role(role, "web1", variables, {"web1", "lb1"}, "/")[1] == []
-    (mistake,) = read_role(role, "web1", {**variables, LIST: [{"provider": "haproxy", "hosts": ["lb9"]}]}, {"web1", "lb1"}, "/")[1]
-    assert mistake == "load_balancer_list[0].hosts: 'lb9' is not in the inventory"
-    (mistake,) = read_role(role, "web1", {**variables, "load_balancer_provider": "none"}, {"web1", "lb1"}, "/")[1]
-    assert mistake == "load_balancer_list: excludes load_balancer_provider; set that in its entries"
-
-
-def test_two_hosts_that_are_the_same_server_in_one_of_their_lists():
-    entries = [{"provider": "none"}, {"provider": "haproxy", "hosts": ["lb1"], "server": "web"}]
-    single = {"load_balancer_provider": "haproxy", "load_balancer_hosts": ["lb1"], "load_balancer_server": "web"}
-    mistakes = read_settings({"web1": {LIST: entries}, "web2": {LIST: entries}, "web3": single}, {"web1", "web2", "web3", "lb1"})[1]
-    assert mistakes == [
-        "web2: load_balancer_list[1].server: 'web' on lb1 is web1's server already",
-        "web3: load_balancer_server: 'web' on lb1 is web1's server already",
-    ]
 
 
 def test_what_the_page_of_settings_names_is_what_is_read():
