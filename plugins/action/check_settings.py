@@ -18,6 +18,7 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in as former_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
@@ -204,7 +205,7 @@ class ActionModule(ActionBase):
         if task_vars.get(NOTIFY):
             mistakes.extend(notices.mistakes(self._templar, task_vars))
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
-        mistakes.extend(self._balancers_folders(settings, hostvars))
+        mistakes.extend(self._mistakes_of_balancers(settings, hostvars))
         # What decides here may be templates.
         of_platforms = {name: resolve(self._templar, VARIABLES, of_host)[0] for name, of_host in variables.items()}
         mistakes.extend(lacking(of_platforms, settings))
@@ -216,11 +217,15 @@ class ActionModule(ActionBase):
         manager, play = hostvars._variable_manager, self._task.get_play()
         return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=self._task) for name in names}
 
-    def _balancers_folders(self, settings, hostvars):
-        """Mistakes in the balancers' own C(graceful_azure_state_dir)."""
+    def _mistakes_of_balancers(self, settings, hostvars):
+        """Mistakes in what the balancers' machines say of themselves: C(graceful_azure_state_dir), and former variables."""
         mistakes = []
         for name in sorted(machines_of(settings) & set(hostvars)):
-            found, unresolved = resolve(self._templar, [FOLDER], hostvars.raw_get(name))
+            variables = hostvars.raw_get(name)
+            # Targets are told of theirs with all else that they say.
+            if name not in settings:
+                mistakes.extend(f"balancer {name}: {mistake}" for mistake in former_mistakes(variables))
+            found, unresolved = resolve(self._templar, [FOLDER], variables)
             mistakes.extend(f"balancer {name}: {mistake}" for mistake in unresolved.values())
             check_path(mistakes, FOLDER, found.get(FOLDER), f"balancer {name}: ")
         return mistakes

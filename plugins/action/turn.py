@@ -106,7 +106,7 @@ def _done_file(name, task_vars):
     passed = task_vars.get("graceful_azure_plan") or {}
     file = (passed.get("files") or {}).get(name)
     failed = (task_vars.get("graceful_azure_failure") or {}).get("pass") == passed.get("number")
-    return file["record"] if file and not failed and any(boolean(task_vars.get(variable), strict=False) for variable in DONE) else None
+    return file["record"] if file and not failed and boolean(task_vars.get(DONE), strict=False) else None
 
 
 def _has_waited(act, turn):

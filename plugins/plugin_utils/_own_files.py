@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Options, Result, StepJson
 
-DONE = ("graceful_azure_done", "load_balancer_done", "drain_host_done", "restore_service_done")
-"""The variables of which a task file sets one once its job is done."""
+DONE = "graceful_azure_done"
+"""The variable that a task file sets once its job is done."""
 APPROVED = "approved"
 """Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
 OUT_RECORD, IN_RECORD = "drain_host_step_", "restore_service_step_"
@@ -57,7 +57,7 @@ def result_of(act: Act, result: Json, done: str | None) -> Json:
     through = is_done or (bool(result["done"]) if act["args"]["state"] == "present" else not result["last"])
     if through:
         return dict(result, done=True, file=None)
-    return dict(result, done=False, file=act["file"], waiting_for=f"{act['file']['path']} has not set {DONE[0]}")
+    return dict(result, done=False, file=act["file"], waiting_for=f"{act['file']['path']} has not set {DONE}")
 
 
 def file_due(done: Iterable[Result]) -> Json | None:

@@ -242,12 +242,12 @@ def _balancers_of_others(hosts: Sequence[str], variables: Mapping[str, Variables
     behind: set[str] = set()
     for name in hosts:
         given = variables[name]
-        lists = [given.get(variable) for variable in ("graceful_azure_duties", "load_balancer_list")]
-        entries = [entry for entries in lists if isinstance(entries, Sequence) for entry in entries if isinstance(entry, Mapping)]
-        for balancers in (given.get("load_balancer_hosts"), *(entry.get("hosts") for entry in entries)):
+        duties = given.get("graceful_azure_duties")
+        for entry in duties if isinstance(duties, Sequence) else ():
+            balancers = entry.get("hosts") if isinstance(entry, Mapping) else None
             named.update(str(other) for other in balancers or () if other != name and not isinstance(balancers, str))
         # An empty list of duties is one, too.
-        if entries or lists[0] is not None or given.get("load_balancer_provider"):
+        if duties is not None:
             behind.add(name)
     left_out = [name for name in hosts if name in named - behind]
     return left_out if len(left_out) < len(hosts) else []

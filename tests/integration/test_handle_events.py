@@ -374,7 +374,7 @@ def test_services_and_task_files(site, tmp_path):
 
     def noted(word):
         path = tmp_path / f"{word}.yml"
-        write_noting_tasks(path, word, units / "log", "graceful_azure_done")
+        write_noting_tasks(path, word, units / "log")
         return str(path)
 
     first, queue, last = ({"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back")} for name in ("first", "queue", "last"))

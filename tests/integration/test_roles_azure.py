@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties
 
 pytestmark = NEEDED
 
@@ -38,22 +38,23 @@ def out(event_id, more):
 
 
 def test_out_drained_and_back(bed, azure):
-    known = {"load_balancer_provider": "azure_load_balancer", "load_balancer_azure_pool": POOL, "load_balancer_azure_address": "a", **azure.options()}
+    entry = {"type": "azure_load_balancer", "pool": POOL, "address": "a", **azure.access()}
+    known = duties(entry)
 
     def is_out():
         assert azure.state("a") == "Down"
 
     back = "restore_service", {"restore_service_event_ids": ["E1"], **known}
-    drain = "drain_host", {**known, "drain_host_ports": [bed.webs["web1"].port]}
-    unported = "drain_host", {**known, "drain_host_ports": []}
-    nowhere = out("E1", dict(known, load_balancer_azure_address="z"))
+    drain = "drain_host", {**known, "graceful_azure_ports": [bed.webs["web1"].port]}
+    unported = "drain_host", {**known, "graceful_azure_ports": []}
+    nowhere = out("E1", duties(dict(entry, address="z")))
     run = bed.run(out("E1", known), is_out, out("E1", known), drain, back, unported, nowhere)
     first, second, drained, last, refused, missing = run.steps
     assert (first.result["done"], first.result["changed"], first.result["reason"]) == (True, True, "a in pool web is held (Down)"), run.output
     assert (second.result["done"], second.result["changed"]) == (True, False)
     assert drained.result["done"], run.output
     assert last.result["done"], run.output
-    assert "drain_host_ports: not set; azure_load_balancer needs" in refused.failure
+    assert "graceful_azure_ports: not set; azure_load_balancer needs" in refused.failure
     assert "has no address named z. Its addresses are: a, b, c, d" in missing.failure
     assert azure.members() == MEMBERS
     assert azure.balancer()["tags"] == {"owner": "me"}
@@ -65,29 +66,25 @@ def test_out_drained_and_back(bed, azure):
 
 
 @pytest.mark.parametrize(
-    "host, known_as, with_list",
+    "host, known_as",
     [
-        ("web1", "10.0.0.4", False),
-        pytest.param("web1", "10.0.0.4", True, marks=pytest.mark.long),
+        ("web1", "10.0.0.4"),
         # test_how_a_host_is_known_if_nothing_else_is_set holds the same.
-        pytest.param("a", "a", False, marks=pytest.mark.long),
+        pytest.param("a", "a", marks=pytest.mark.long),
     ],
 )
-def test_a_host_is_known_by_its_ansible_host_or_its_name(bed, azure, host, known_as, with_list):
+def test_a_host_is_known_by_its_ansible_host_or_its_name(bed, azure, host, known_as):
     inventory = json.loads(bed.inventory.read_text())
     hosts = inventory["all"]["hosts"]
-    hosts[host] = {key: value for key, value in hosts["web1"].items() if not key.startswith("load_balancer_")}
+    hosts[host] = {key: value for key, value in hosts["web1"].items() if key != "graceful_azure_duties"}
     hosts[host]["ansible_host"] = "10.0.0.4" if host == "web1" else "a.example"
     bed.inventory.write_text(json.dumps(inventory))
-    where = {"azure_pool": POOL, **azure.options("")}
-    known = {f"load_balancer_{key}": value for key, value in {"provider": "azure_load_balancer", **where}.items()}
-    if with_list:
-        known = {"load_balancer_list": [{"provider": "azure_load_balancer", **where}]}
+    known = duties({"type": "azure_load_balancer", "pool": POOL, **azure.access()})
 
     def is_out():
         assert azure.state("a") == "Down"
 
-    drain = "drain_host", {**known, "drain_host_ports": [bed.webs["web1"].port]}
+    drain = "drain_host", {**known, "graceful_azure_ports": [bed.webs["web1"].port]}
     run = bed.run(out("E1", known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}), host=host)
     first, drained, last = run.steps
     assert first.result["done"] and drained.result["done"] and last.result["done"], run.output

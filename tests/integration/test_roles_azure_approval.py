@@ -33,8 +33,9 @@ def make_azure(tmp_path, monkeypatch, bed):
 
 
 def approve(azure, **variables):
-    known = {"approve_event_through": "azure_resource_manager", "approve_event_azure_resource": SET, "approve_event_witness": "web2"}
-    return "approve_event", {**known, **azure.options("approve_event_"), "graceful_azure_resource_name": "web1", **variables}
+    how = {"through": "azure_resource_manager", "resource": SET, "access": azure.access()}
+    known = {**{f"graceful_azure_approve_{name}": value for name, value in how.items()}, "approve_event_witness": "web2"}
+    return "approve_event", {**known, "graceful_azure_resource_name": "web1", **variables}
 
 
 # test_what_is_refused and test_a_metadata_service_that_does_not_answer take the same way.
@@ -79,8 +80,8 @@ def test_what_is_refused(bed, azure):
         approve(azure, **denied),
         approve(azure, approve_event_witness=None),
         approve(azure, approve_event_witness="web9"),
-        approve(azure, approve_event_azure_resource=SET + "/virtualMachines/0"),
-        approve(azure, approve_event_azure_resource=None),
+        approve(azure, graceful_azure_approve_resource=SET + "/virtualMachines/0"),
+        approve(azure, graceful_azure_approve_resource=None),
         approve(azure, graceful_azure_resource_name=None),
         host="dead",
     )
@@ -93,6 +94,6 @@ def test_what_is_refused(bed, azure):
     assert "approve_event_witness: not set" in said[4]
     assert "approve_event_witness: 'web9' is not in the inventory" in said[5]
     assert f"is an instance of a scale set; give the scale set, {SET}" in said[6]
-    assert "approve_event_azure_resource: not set" in said[7]
+    assert "graceful_azure_approve_resource: not set" in said[7]
     assert "graceful_azure_resource_name: not set" in said[8]
     assert azure.acknowledged() == [] and bed.posted() == []

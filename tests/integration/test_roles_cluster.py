@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.nodes import until
 from tests.support.pretended_slurm import idle, pretend
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
-STEPS = {"drain_host_steps": [{"name": "batch", "type": "slurm", "node": "web1"}, "app"]}
+DUTIES = duties({"type": "slurm", "name": "batch", "node": "web1"}, haproxy(), "app")
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def told(bed, name):
 
 OUT = [
     ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
-    ("drain_host", {"drain_host_event_ids": ["E1"], **STEPS}),
+    ("drain_host", {"drain_host_event_ids": ["E1"], **DUTIES}),
 ]
-BACK = ("restore_service", STEPS)
+BACK = ("restore_service", DUTIES)
 
 
 def test_out_and_back(bed):
@@ -70,7 +70,7 @@ def test_what_is_put_back_during_the_wait_is_taken_out_again(bed):
     other = threading.Thread(target=resume)
     with bed.request(6, direct=True):
         other.start()
-        run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], drain_host_ports=[bed.webs["web1"].port])))
+        run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], graceful_azure_ports=[bed.webs["web1"].port])))
     other.join()
     assert run.status == 0 and told(bed, "log") == ["drain", "drain"] and told(bed, "state") == ["IDLE+DRAIN"], run.output
     said = "Slurm: somebody else put web1 back while it was held, and it was taken out once more."
@@ -81,7 +81,7 @@ def test_what_is_put_back_during_the_wait_is_taken_out_again(bed):
 @pytest.mark.long
 def test_what_is_left_is_told_and_the_services_run_on(bed):
     (bed.folder / "slurm" / "jobs").write_text("7 RUNNING\n")
-    run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], drain_host_timeout=2)), ("drain_host", {"drain_host_state": "running", **STEPS}))
+    run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], graceful_azure_drain_timeout=2)), ("drain_host", {"drain_host_state": "running", **DUTIES}))
     assert "1 job runs on web1" in run.steps[1].failure, run.output
     assert (bed.units / "app.service").read_text() == "active\n"
     assert run.steps[2].result["done"] and told(bed, "log") == ["drain", "resume"]

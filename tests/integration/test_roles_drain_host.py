@@ -11,7 +11,7 @@ import contextlib
 import pytest
 
 from tests.support.ports import free_port
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,9 @@ def take_out(bed, *balancers):
         bed.haproxy[balancer].ask("set server www/web1 state drain")
 
 
+BOTH = duties(haproxy("lb1", "lb2"))
+
+
 def drain(**variables):
     return "drain_host", variables
 
@@ -47,7 +50,7 @@ def unit(bed, name, state=None):
 def test_it_waits_for_the_request_that_is_under_way(bed):
     with bed.request(3) as status:
         take_out(bed)
-        run = bed.run(drain(load_balancer_hosts=["lb1", "lb2"]), lambda: take_out(bed, "lb2"), drain(load_balancer_hosts=["lb1", "lb2"]))
+        run = bed.run(drain(**BOTH), lambda: take_out(bed, "lb2"), drain(**BOTH))
     assert status == [200]
     # At first lb2 still sent requests here.
     assert run.steps[0].failure == "web1 is not drained; www/web1 on lb2 is in rotation"
@@ -60,7 +63,7 @@ def test_a_time_out_says_what_is_left(bed):
     with bed.request(), bed.request(direct=True):
         take_out(bed)
         unit(bed, "app", "active")
-        run = bed.run(drain(drain_host_timeout=1, drain_host_services=["app"], drain_host_event_ids=["E1"]))
+        run = bed.run(drain(graceful_azure_drain_timeout=1, **duties(haproxy(), "app"), drain_host_event_ids=["E1"]))
     port = bed.webs["web1"].port
     # The session has a connection of HAProxy, too.
     assert run.step.failure == f"web1 is not drained; 1 session, 0 queued at www/web1 on lb1; 1 connection on port {port}"
@@ -72,8 +75,8 @@ def test_a_port_on_which_nobody_listens_is_idle_only_after_what_listened_was_sto
     take_out(bed)
     unit(bed, "app", "active")
     nobody = free_port()
-    known = {"drain_host_timeout": 1, "drain_host_services": ["app"], "drain_host_event_ids": ["E1"]}
-    unheard = drain(drain_host_ports=[nobody], **known)
+    known = {"graceful_azure_drain_timeout": 1, **duties(haproxy(), "app"), "drain_host_event_ids": ["E1"]}
+    unheard = drain(graceful_azure_ports=[nobody], **known)
     # The web server goes on, so in the last step another port stands for one on which the service has listened.
     run = bed.run(unheard, drain(**known), unheard)
     said = f"port {nobody} cannot be counted: nobody listens on it"
@@ -86,7 +89,7 @@ def test_only_the_backends_that_are_set_are_waited_for(tmp_path):
     bed = RoleBed(tmp_path, backend="  server web1 127.0.0.1:1\nbackend internal\n")
     with contextlib.closing(bed):
         take_out(bed)
-        run = bed.run(drain(load_balancer_haproxy_backends=["www"], drain_host_timeout=5))
+        run = bed.run(drain(**duties(haproxy(backends=["www"])), graceful_azure_drain_timeout=5))
     assert run.step.result["reason"] == "web1 is drained", run.output
 
 
@@ -98,7 +101,7 @@ def test_steps(bed):
         direct.enter_context(bed.request(direct=True))
         balanced.enter_context(bed.request())
         take_out(bed)
-        run = bed.run(step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, load_balancer_hosts=["lb1", "dead"]), rolespec=False)
+        run = bed.run(step, balanced.close, step, direct.close, step, drain(drain_host_wait=False, **duties(haproxy("lb1", "dead"))), rolespec=False)
     busy, connected, idle, unreachable = [one.result for one in run.steps]
     assert (busy["done"], busy["left"]) == (False, ["1 session, 0 queued at www/web1 on lb1"]), run.output
     assert (connected["done"], connected["left"]) == (False, [f"1 connection on port {bed.webs['web1'].port}"])
@@ -115,7 +118,7 @@ def test_services_stop_in_order_and_start_in_reverse(bed):
         unit(bed, name, "active")
     unit(bed, "cache", "inactive")
     bed.event("web1")
-    services = {"drain_host_services": ["app", "cache", "db"]}
+    services = duties(haproxy(), "app", "cache", "db")
     predicted = bed.run(drain(**services), check=True, arguments=["--diff"])
     assert predicted.status == 0 and predicted.step.result["changed"], predicted.output
     assert unit(bed, "app") == "active" and not bed.state_dir("web1").exists()
@@ -132,7 +135,7 @@ def test_services_stop_in_order_and_start_in_reverse(bed):
 def test_a_service_takes_more_than_one_step(bed):
     take_out(bed)
     unit(bed, "slow-app", "active")
-    step = drain(drain_host_wait=False, drain_host_services=["slow-app"], drain_host_event_ids=["E1"])
+    step = drain(drain_host_wait=False, **duties(haproxy(), "slow-app"), drain_host_event_ids=["E1"])
     run = bed.run(step, step, rolespec=False)
     assert [one.result["done"] for one in run.steps] == [False, True], run.output
     assert run.steps[0].result["reason"].startswith("web1 is not drained; slow-app.service is deactivating")
@@ -141,15 +144,16 @@ def test_a_service_takes_more_than_one_step(bed):
 @pytest.fixture
 def tasks(bed):
     """Task files of the user, each done at its second round, and a log of the rounds."""
-    bed.task_file("before", "drain_host_done")
-    return bed.task_file("after", "drain_host_done")
+    bed.task_file("before")
+    return bed.task_file("after")
 
 
 # test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse has such steps, too.
 @pytest.mark.long
 def test_the_users_own_tasks(bed, tasks):
     take_out(bed)
-    files = {"drain_host_before": "before.yml", "drain_host_after": str(bed.folder / "after.yml"), "drain_host_event_ids": ["E1"]}
+    before, after = {"type": "tasks", "name": "before", "out": "before.yml"}, {"type": "tasks", "name": "after", "out": str(bed.folder / "after.yml")}
+    files = {**duties(before, haproxy(), after), "drain_host_event_ids": ["E1"]}
     step = drain(drain_host_wait=False, **files)
     again = []
 
@@ -161,14 +165,14 @@ def test_the_users_own_tasks(bed, tasks):
     reasons = [one.result["reason"].rsplit("/", 1)[-1] for one in run.steps[:2]]
     assert reasons == ["before.yml has not set graceful_azure_done", "after.yml has not set graceful_azure_done"]
     rounds = ["before", "before", "after", "after"]
-    held = {"drain_host_after": ["E1"], "drain_host_before": ["E1"], "drained": ["E1"]}
+    held = {"drain_host_step_after": ["E1"], "drain_host_step_before": ["E1"], "drained": ["E1"]}
     assert again == [(rounds, held), (rounds, held), (rounds, {})]
 
 
 def steps_of(bed):
     """Task files between two services."""
-    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "restore_service_done")}
-    return {"drain_host_steps": ["app", queue, {"name": "db", "type": "service"}], "drain_host_event_ids": ["E1"]}
+    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out"), "back": bed.noted("in")}
+    return {**duties(haproxy(), "app", queue, {"name": "db", "type": "service"}), "drain_host_event_ids": ["E1"]}
 
 
 GONE = ["stop app.service", "out", "stop db.service"]
@@ -196,28 +200,28 @@ def test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse(bed):
 
 def test_a_step_begins_before_the_host_is_idle_and_a_service_does_not(bed):
     unit(bed, "app", "active")
-    steps = [{"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done")}, "app"]
+    steps = duties({"name": "queue", "type": "tasks", "out": bed.noted("out")}, haproxy(), "app")
     with bed.request():
         take_out(bed)
-        run = bed.run(drain(drain_host_wait=False, drain_host_steps=steps, drain_host_event_ids=["E1"]), rolespec=False)
+        run = bed.run(drain(drain_host_wait=False, **steps, drain_host_event_ids=["E1"]), rolespec=False)
     assert not run.step.result["done"] and "1 session" in run.step.result["reason"], run.output
     assert unit(bed, "app") == "active" and "out" in bed.log()
 
 
 BAD = [
-    ({"drain_host_steps": [{"name": "queue", "type": "task"}]}, "drain_host_steps[0].type: 'task' is no type of duty; did you mean tasks?"),
+    (duties({"name": "queue", "type": "task"}), "graceful_azure_duties[0].type: 'task' is no type of duty; did you mean tasks?"),
     ({"drain_host_state": "gone"}, "drain_host_state must be one of: drained, running, got: gone"),
-    ({"drain_host_timeout": -1}, "drain_host_timeout: -1 is not a number of seconds from 0 up"),
-    ({"drain_host_timeout": "nan"}, "drain_host_timeout: 'nan' is not a number of seconds from 0 up"),
-    ({"drain_host_ports": "80,443"}, "drain_host_ports: '80,443' is a text; it must be a list"),
-    ({"drain_host_ports": ["http"]}, "drain_host_ports"),
-    ({"drain_host_services": "app,db"}, "drain_host_services: 'app,db' is a text; it must be a list"),
-    ({"drain_host_ports": [70000]}, "drain_host_ports: 70000 is not a TCP port from 1 to 65535"),
+    ({"graceful_azure_drain_timeout": -1}, "graceful_azure_drain_timeout: -1 is not a number of seconds from 0 up"),
+    ({"graceful_azure_drain_timeout": "nan"}, "graceful_azure_drain_timeout: 'nan' is not a number of seconds from 0 up"),
+    ({"graceful_azure_ports": "80,443"}, "graceful_azure_ports: '80,443' is a text; it must be a list"),
+    ({"graceful_azure_ports": ["http"]}, "graceful_azure_ports"),
+    ({"graceful_azure_duties": "app,db"}, "graceful_azure_duties: 'app,db' is not a list"),
+    ({"graceful_azure_ports": [70000]}, "graceful_azure_ports: 70000 is not a TCP port from 1 to 65535"),
     ({"drain_host_event_ids": []}, "drain_host_event_ids: an empty list; name at least one, or leave it out"),
-    ({"drain_host_before": "/nowhere/before.yml"}, "drain_host_before: there is no task file /nowhere/before.yml"),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names of the machines on which the balancer runs"),
-    ({"load_balancer_server": "web9"}, "lb1: No backend of HAProxy on socket"),
-    ({"drain_host_services": ["app"]}, "No scheduled event names this host"),
+    (duties({"type": "tasks", "out": "/nowhere/before.yml"}), "graceful_azure_duties[0].out: there is no task file /nowhere/before.yml"),
+    (duties(haproxy(hosts=[])), "graceful_azure_duties[0].hosts: empty; give the inventory names of the machines on which the balancer runs"),
+    (duties(haproxy(server="web9")), "lb1: No backend of HAProxy on socket"),
+    (duties(haproxy(), "app"), "No scheduled event names this host"),
 ]
 
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
 READY, DRAIN = 0, 8
 WAITS = "www/web1 waits in drain until HAProxy's health check passes (DOWN"
@@ -29,7 +29,7 @@ def bed(whole_bed):
     return whole_bed
 
 
-OUT = ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], "load_balancer_haproxy_state": "maint"})
+OUT = ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], **duties(haproxy(state="maint"))})
 
 
 def answers(bed, status):
@@ -56,8 +56,8 @@ def test_load_balancer_in_steps_and_alone(bed):
 
 def test_restore_service_in_steps_and_alone(bed):
     answers(bed, 503)
-    step = ("restore_service", {"restore_service_wait": False, "restore_service_url": "", "restore_service_event_ids": ["E1"]})
-    alone = ("restore_service", {"restore_service_url": "", "restore_service_timeout": 2})
+    step = ("restore_service", {"restore_service_wait": False, "graceful_azure_health_url": "", "restore_service_event_ids": ["E1"]})
+    alone = ("restore_service", {"graceful_azure_health_url": "", "graceful_azure_restore_timeout": 2})
     run = bed.run(OUT, step, alone, lambda: answers(bed, 200), alone)
     first, failed, back = run.steps[1:]
     assert not first.result["done"] and first.result["reason"].startswith("web1 is not restored; ") and WAITS in first.result["reason"], run.output

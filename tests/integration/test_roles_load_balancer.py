@@ -11,7 +11,7 @@ import threading
 import pytest
 import yaml
 
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def back(*event_ids, **more):
     return "load_balancer", {"load_balancer_state": "in", **ids, **more}
 
 
-BOTH = {"load_balancer_hosts": ["lb1", "lb2"]}
+BOTH = duties(haproxy("lb1", "lb2"))
 
 
 def test_out_and_in_on_two_balancers(bed):
@@ -64,9 +64,9 @@ def test_check_and_diff_mode_and_the_second_run(bed):
     assert predicted.step.result["changed"] and predicted.step.result["done"]
     assert '-        "admin_state": "ready"' in predicted.output and '+        "admin_state": "drain"' in predicted.output
     assert bed.admin() == 0 and not bed.state_dir("lb1").exists()
-    first = bed.run(out(load_balancer_haproxy_state="maint"))
+    first = bed.run(out(**duties(haproxy(state="maint"))))
     assert (first.status, first.changed, bed.admin()) == (0, 1, 1)
-    second = bed.run(out(load_balancer_haproxy_state="maint"))
+    second = bed.run(out(**duties(haproxy(state="maint"))))
     assert (second.status, second.changed) == (0, 0)
 
 
@@ -80,7 +80,7 @@ def test_a_step_is_one_module_and_no_question(bed):
 
 
 def test_a_dead_balancer_does_not_stop_the_others(bed):
-    order = {"load_balancer_hosts": ["dead", "lb1"]}
+    order = duties(haproxy("dead", "lb1"))
     run = bed.run(out(**order), out(**order, load_balancer_wait=False))
     alone, step = run.steps
     assert run.status == 0, run.output
@@ -92,7 +92,7 @@ def test_a_dead_balancer_does_not_stop_the_others(bed):
 
 def test_no_haproxy_on_any_balancer(bed):
     """In a namespace of processes without one: the role must not say that the host is out."""
-    order = {"load_balancer_haproxy_absent": "no_traffic", "load_balancer_haproxy_socket": str(bed.folder / "none.sock")}
+    order = duties(haproxy(absent="no_traffic", socket=str(bed.folder / "none.sock")))
     namespace = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     run = bed.run(out(**order), out(**order, load_balancer_wait=False), back(**order), within=namespace)
     alone, step, returned = run.steps
@@ -103,7 +103,7 @@ def test_no_haproxy_on_any_balancer(bed):
 
 def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
     # web2 is no balancer: its socket is an empty path.
-    run = bed.run(out(load_balancer_hosts=["web2", "dead", "lb2"], load_balancer_wait=False))
+    run = bed.run(out(**duties(haproxy("web2", "dead", "lb2")), load_balancer_wait=False))
     assert bed.admin("lb2") == 8
     assert run.step.failure.startswith("web2: ") and "dead cannot be reached." in run.step.failure
     assert run.step.result["failed_hosts"] == ["web2", "dead"] and not run.step.result["done"]
@@ -120,7 +120,7 @@ def test_a_balancer_that_refuses_does_not_stop_the_others(bed):
 )
 def test_a_balancer_is_not_reached_as_the_one_before_it(bed, role, variables):
     """It does not say how it is reached. In a loop, Ansible 2.21 would act on the controller itself, as at lb1."""
-    run = bed.run((role, {"load_balancer_hosts": ["lb1", "silent"], f"{role}_wait": False, **variables}))
+    run = bed.run((role, {**duties(haproxy("lb1", "silent")), f"{role}_wait": False, **variables}))
     assert run.step.result["failed_hosts"] == ["silent"] and not run.step.result["done"], run.output
     assert "silent cannot be reached" in str(run.step.result)
 
@@ -180,10 +180,10 @@ def test_the_service_is_asked_which_events_name_the_host(bed):
 
 
 def test_several_balancers(bed):
-    entries = [{"provider": "haproxy", "hosts": [name], "server": "web1", "haproxy_socket": "$HAPROXY_SOCKET"} for name in ("lb1", "lb2")]
-    several = {"load_balancer_list": entries}
-    with_dead = {"load_balancer_list": [{"provider": "haproxy", "hosts": ["dead"]}, {"provider": "none"}, entries[1]]}
-    with_wrong = {"load_balancer_list": [dict(entries[0], haproxy_socket="/nowhere"), entries[1]]}
+    outer, inner = haproxy("lb1", name="outer", server="web1"), haproxy("lb2", name="inner", server="web1")
+    several = duties(outer, inner)
+    with_dead = duties(haproxy("dead", name="outer"), inner)
+    with_wrong = duties(dict(outer, socket="/nowhere"), inner)
 
     def stays():
         assert bed.admin("lb1") == bed.admin("lb2") == 0 and bed.records("lb2") == {}
@@ -214,24 +214,25 @@ def test_several_balancers(bed):
 
 
 BAD = [
-    (
-        {"load_balancer_provider": "varnish"},
-        "load_balancer_provider: 'varnish' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
-    ),
+    (duties({"type": "varnish"}), "graceful_azure_duties[0].type: 'varnish' is no type of duty; there are haproxy, nginx, health_probe"),
+    ({"load_balancer_provider": "haproxy"}, "load_balancer_provider: no longer read; write graceful_azure_duties: [{type: haproxy}]"),
     ({"load_balancer_state": "away"}, "load_balancer_state must be one of: out, in, got: away"),
-    ({"load_balancer_haproxy_state": "stop"}, "load_balancer_haproxy_state: 'stop' is none of drain, maint"),
+    (duties(haproxy(state="stop")), "graceful_azure_duties[0].state: 'stop' is none of drain, maint"),
     ({"load_balancer_timeout": "soon"}, "load_balancer_timeout"),
     ({"load_balancer_timeout": -1}, "load_balancer_timeout: -1 is not a number of seconds from 0 up"),
-    ({"load_balancer_hosts": []}, "load_balancer_hosts: empty; give the inventory names of the machines on which the balancer runs"),
-    ({"load_balancer_hosts": ["lb1", "lb8", "lb9"]}, "load_balancer_hosts: 'lb8' is not in the inventory; load_balancer_hosts: 'lb9' is not in the inventory"),
-    ({"load_balancer_hosts": "lb1"}, "load_balancer_hosts: 'lb1' is a text; it must be a list"),
+    (duties(haproxy(hosts=[])), "graceful_azure_duties[0].hosts: empty; give the inventory names of the machines on which the balancer runs"),
+    (
+        duties(haproxy("lb1", "lb8", "lb9")),
+        "graceful_azure_duties[0].hosts: 'lb8' is not in the inventory; graceful_azure_duties[0].hosts: 'lb9' is not in the inventory",
+    ),
+    (duties(haproxy(hosts="lb1")), "graceful_azure_duties[0].hosts: 'lb1' is a text; it must be a list"),
     ({"load_balancer_min_in_service": "many"}, "min_in_service: 'many' is neither a number of servers from 0 up nor a percentage"),
     ({"load_balancer_event_ids": []}, "load_balancer_event_ids: an empty list; name at least one, or leave it out"),
-    ({"load_balancer_server": "web1; disable server www/web2"}, "web1; disable server www/web2"),
-    ({"load_balancer_provider": "custom"}, "load_balancer_provider: neither out nor back is set; give at least one task file"),
+    (duties(haproxy(server="web1; disable server www/web2")), "web1; disable server www/web2"),
+    (duties({"type": "tasks", "traffic": True}), "graceful_azure_duties[0]: neither out nor back is set; give at least one task file"),
     (
-        {"load_balancer_provider": "custom", "load_balancer_custom_out": "/nowhere/out.yml", "load_balancer_custom_in": "/nowhere/in.yml"},
-        "load_balancer_custom_out: there is no task file /nowhere/out.yml; load_balancer_custom_in: there is no task file /nowhere/in.yml",
+        duties({"type": "tasks", "traffic": True, "out": "/nowhere/out.yml", "back": "/nowhere/in.yml"}),
+        "graceful_azure_duties[0].out: there is no task file /nowhere/out.yml; graceful_azure_duties[0].back: there is no task file /nowhere/in.yml",
     ),
 ]
 
@@ -246,10 +247,7 @@ def test_bad_input(bed):
 
 def test_bad_input_is_refused_without_argument_specs_too(bed):
     bad = [
-        (
-            {"load_balancer_provider": "varnish"},
-            "load_balancer_provider: 'varnish' is none of haproxy, nginx, health_probe, azure_load_balancer, custom, none",
-        ),
+        (duties(haproxy(state="stop")), "graceful_azure_duties[0].state: 'stop' is none of drain, maint"),
         ({"load_balancer_state": "away"}, "load_balancer_state: 'away' is none of out, in"),
         ({"load_balancer_timeout": "soon"}, "load_balancer_timeout: 'soon' is not a number of seconds from 0 up"),
     ]
@@ -258,7 +256,7 @@ def test_bad_input_is_refused_without_argument_specs_too(bed):
 
 
 def test_a_host_that_no_balancer_knows(bed):
-    run = bed.run(out(load_balancer_provider="none"), back(load_balancer_provider="none"))
+    run = bed.run(out(**duties()), back(**duties()))
     assert run.status == 0 and run.changed == 0
     assert [step.result["done"] for step in run.steps] == [True, True]
 
@@ -266,11 +264,11 @@ def test_a_host_that_no_balancer_knows(bed):
 @pytest.fixture
 def custom(bed):
     """A provider of the user's own: files whose job is done at the second round, and a log of the rounds."""
-    bed.task_file("out", "load_balancer_done")
-    return bed.task_file("in", "load_balancer_done")
+    bed.task_file("out")
+    return bed.task_file("in")
 
 
-CUSTOM = {"load_balancer_provider": "custom", "load_balancer_custom_out": "out.yml", "load_balancer_custom_in": "in.yml"}
+CUSTOM = duties({"type": "tasks", "traffic": True, "out": "out.yml", "back": "in.yml"})
 
 
 def rounds(log):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.ports import free_port
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
 pytestmark = NEEDED
 
@@ -52,18 +52,14 @@ def back(more):
 
 
 def test_out_and_in(bed):
-    nginx = {
-        "load_balancer_provider": "nginx",
-        "load_balancer_hosts": ["lb2"],
-        "load_balancer_server": bed.server,
-        "load_balancer_nginx_configuration": str(bed.nginx.configuration),
-        "load_balancer_nginx_files": [str(bed.nginx.configuration)],
-    }
+    file = str(bed.nginx.configuration)
+    entry = {"type": "nginx", "hosts": ["lb2"], "server": bed.server, "configuration": file, "files": [file]}
+    nginx = duties(entry)
 
     def is_out():
         assert f"{bed.server} down; # web1" in bed.text()
 
-    wrong = dict(nginx, load_balancer_server="10.0.0.4:1", load_balancer_nginx_files=[])
+    wrong = duties(dict(entry, server="10.0.0.4:1", files=[]))
     refused = dict(nginx, load_balancer_min_in_service="2", load_balancer_timeout=0)
     run = bed.run(out("E1", nginx), is_out, out("E1", nginx), ("drain_host", nginx), back(nginx), out("E1", wrong), out("E1", refused))
     first, second, drained, last, unknown, short = run.steps
@@ -85,11 +81,8 @@ def test_out_and_in(bed):
 # The order of a list is in test_steps.py.
 @pytest.mark.long
 def test_behind_haproxy(bed):
-    entries = [
-        {"provider": "haproxy", "hosts": ["lb1"], "server": "web1", "haproxy_socket": "$HAPROXY_SOCKET"},
-        {"provider": "nginx", "hosts": ["lb2"], "server": bed.server, "nginx_configuration": str(bed.nginx.configuration)},
-    ]
-    several = {"load_balancer_list": entries}
+    nginx = {"type": "nginx", "hosts": ["lb2"], "server": bed.server, "configuration": str(bed.nginx.configuration)}
+    several = duties(haproxy(server="web1"), nginx)
 
     def is_out():
         assert bed.admin("lb1") == 8

@@ -11,7 +11,7 @@ import json
 import pytest
 import yaml
 
-from tests.support.roles import RoleBed
+from tests.support.roles import RoleBed, duties, haproxy
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def bed(whole_bed):
     return whole_bed
 
 
-SERVICES = {"drain_host_services": ["app", "db"]}
+SERVICES = duties(haproxy(), "app", "db")
 
 
 def gone(bed, **variables):
@@ -50,15 +50,16 @@ def running(bed):
 
 @pytest.fixture
 def tasks(bed):
-    bed.task_file("before", "restore_service_done")
-    return bed.task_file("after", "restore_service_done")
+    bed.task_file("before")
+    return bed.task_file("after")
 
 
-FILES = {"restore_service_before": "before.yml", "restore_service_after": "after.yml"}
+# Both run whenever the host comes back, before all else and after all else.
+BEFORE, AFTER = ({"type": "tasks", "name": name, "back": f"{name}.yml"} for name in ("before", "after"))
 
 
 def test_back_as_it_was(bed, tasks):
-    run = bed.run(*gone(bed), restore(**FILES), restore())
+    run = bed.run(*gone(bed), restore(**duties(AFTER, haproxy(), BEFORE)), restore())
     assert run.status == 0 and not any(step.failure for step in run.steps), run.output
     first, second = [step.result for step in run.steps[2:]]
     assert first == {"done": True, "changed": True, "reason": "web1 is restored", "failed_hosts": [], "conflicts": [], "unanswered": False}
@@ -76,7 +77,7 @@ def test_a_host_that_never_answers_stays_out(bed):
         assert bed.admin() == 8 and running(bed) and bed.records("lb1") == {"web1": ["E1"]}
         bed.webs["web1"].status = 302
 
-    run = bed.run(*gone(bed), restore(restore_service_timeout=2), see, restore(restore_service_port=port))
+    run = bed.run(*gone(bed), restore(graceful_azure_restore_timeout=2), see, restore(graceful_azure_health_port=port))
     out, back = run.steps[2:]
     assert out.failure.startswith("web1 is not restored; it stays out of its load balancer; "), run.output
     assert out.failure.endswith(f"http://127.0.0.1:{port}/: status 503")
@@ -86,7 +87,7 @@ def test_a_host_that_never_answers_stays_out(bed):
 # What comes in is in test_duties.py.
 @pytest.mark.long
 def test_services_that_the_inventory_names_no_more(bed):
-    steps = [restore(restore_service_wait=False, drain_host_services=[]) for _step in range(3)]
+    steps = [restore(restore_service_wait=False, **duties(haproxy())) for _step in range(3)]
     run = bed.run(*gone(bed), *steps)
     assert run.steps[-1].result["done"], run.output
     assert bed.admin() == 0 and running(bed) and bed.records("lb1") == bed.records("web1") == {}
@@ -103,7 +104,9 @@ def test_check_mode(bed):
 # test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued has such a step, too.
 @pytest.mark.long
 def test_steps_with_tasks_of_the_users_own(bed, tasks):
-    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], load_balancer_state="restored", **SERVICES, **FILES)
+    step = restore(
+        **duties(AFTER, haproxy(), "app", "db", BEFORE), restore_service_wait=False, restore_service_event_ids=["E1"], load_balancer_state="restored"
+    )
 
     def answer(status):
         def change():
@@ -129,18 +132,19 @@ def test_steps_with_tasks_of_the_users_own(bed, tasks):
 @pytest.mark.long
 def test_an_event_that_comes_while_the_users_tasks_undo_has_all_done_again(bed):
     """Its run found the tasks of drain_host done, and recorded the host as drained, when they were about to be undone."""
-    work = [{"name": "Work", "ansible.builtin.set_fact": {"drain_host_done": True}}]
+    work = [{"name": "Work", "ansible.builtin.set_fact": {"graceful_azure_done": True}}]
     (bed.folder / "work.yml").write_text(yaml.safe_dump(work))
-    found = {"name": ["drained", "drain_host_before"], "event_ids": ["E2"], "done": True, "state_dir": "{{ graceful_azure_state_dir }}"}
-    undo = [{"name": "Find it done", "graceful.azure.task_hold": found}, {"name": "Undo", "ansible.builtin.set_fact": {"restore_service_done": True}}]
+    found = {"name": ["drained", "drain_host_step_work"], "event_ids": ["E2"], "done": True, "state_dir": "{{ graceful_azure_state_dir }}"}
+    undo = [{"name": "Find it done", "graceful.azure.task_hold": found}, {"name": "Undo", "ansible.builtin.set_fact": {"graceful_azure_done": True}}]
     (bed.folder / "undo.yml").write_text(yaml.safe_dump(undo))
-    out, drain = gone(bed, drain_host_before="work.yml", drain_host_wait=False)
-    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], restore_service_before="undo.yml", **SERVICES)
+    variables = duties({"type": "tasks", "name": "work", "out": "work.yml"}, haproxy(), "app", "db", {"type": "tasks", "name": "undo", "back": "undo.yml"})
+    out, drain = gone(bed, drain_host_wait=False, **variables)
+    step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], **variables)
     run = bed.run(out, drain, step, rolespec=False)
     assert run.status == 0 and all(one.result["done"] for one in run.steps), run.output
     records = [json.loads(path.read_text()) for path in bed.state_dir("web1").glob("*.json")]
     held = {record["subject"]["name"]: (sorted(record["events"]), record["done"]) for record in records}
-    assert held == {"drained": (["E2"], False), "drain_host_before": (["E2"], False)}
+    assert held == {"drained": (["E2"], False), "drain_host_step_work": (["E2"], False)}
 
 
 STEPS_BACK = ["start db.service", "in", "start app.service"]
@@ -148,15 +152,15 @@ STEPS_BACK = ["start db.service", "in", "start app.service"]
 
 def test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued(bed):
     """The first run ends when the task file between the two services has not done its job."""
-    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "some_fact")}
-    steps = {"drain_host_services": [], "drain_host_steps": ["app", queue, "db"]}
+    queue = {"name": "queue", "type": "tasks", "out": bed.noted("out"), "back": bed.noted("in", is_done=False)}
+    steps = duties(haproxy(), "app", queue, "db")
     out, drain = gone(bed, **steps)
     step = restore(restore_service_wait=False, restore_service_event_ids=["E1"], **steps)
 
     def see():
         assert bed.admin() == 8 and (bed.units / "app.service").read_text() == "inactive\n"
         assert bed.records("web1") == {"app.service": ["E1"], "drain_host_step_queue": ["E1"]}
-        bed.noted("in", "restore_service_done")
+        bed.noted("in")
 
     first = bed.run(out, drain, step, rolespec=False)
     assert first.status == 0 and first.steps[2].result["reason"].endswith("/in.yml has not set graceful_azure_done"), first.output
@@ -168,14 +172,14 @@ def test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued(bed):
 
 
 def test_what_was_not_begun_is_not_undone(bed):
-    both = {"name": "queue", "type": "tasks", "out": bed.noted("out", "drain_host_done"), "in": bed.noted("in", "restore_service_done")}
-    always = {"name": "cache", "type": "tasks", "in": bed.noted("warm", "restore_service_done")}
-    run = bed.run(restore(restore_service_wait=False, restore_service_event_ids=["E1"], drain_host_steps=[both, always]), rolespec=False)
+    both = {"name": "queue", "type": "tasks", "out": bed.noted("out"), "back": bed.noted("in")}
+    always = {"name": "cache", "type": "tasks", "back": bed.noted("warm")}
+    run = bed.run(restore(restore_service_wait=False, restore_service_event_ids=["E1"], **duties(both, always)), rolespec=False)
     assert run.step.result["done"] and bed.log() == ["warm"] and bed.records("web1") == {}, run.output
 
 
 def test_a_dead_balancer(bed):
-    both = {"load_balancer_hosts": ["dead", "lb1"], "restore_service_url": ""}
+    both = {**duties(haproxy("dead", "lb1")), "graceful_azure_health_url": ""}
     run = bed.run(gone(bed)[0], restore(restore_service_wait=False, restore_service_event_ids=["E1"], **both), rolespec=False)
     result = run.steps[1].result
     assert not result["done"] and result["failed_hosts"] == ["dead"] and result["reason"] == "web1 is not restored; dead cannot be reached."
@@ -187,16 +191,13 @@ def test_a_dead_balancer(bed):
 def test_steps_of_a_host_that_cannot_be_reached(bed):
     common = {f"{role}_wait": False for role in ("load_balancer", "drain_host", "approve_event", "restore_service")}
     common.update(
-        load_balancer_provider="haproxy",
-        load_balancer_hosts=["lb1"],
-        load_balancer_server="web1",
-        load_balancer_haproxy_socket="$HAPROXY_SOCKET",
-        drain_host_ports=[80],
-        restore_service_port=80,
+        **duties(haproxy(server="web1")),
+        graceful_azure_ports=[80],
+        graceful_azure_health_port=80,
     )
     common.update({f"{role}_event_ids": ["E1"] for role in ("load_balancer", "drain_host", "approve_event", "restore_service")})
     (bed.folder / "after.yml").write_text("[]\n")
-    files = {"restore_service_after": "after.yml", **SERVICES}
+    files = duties(AFTER, haproxy(server="web1"), "app", "db")
     run = bed.run(
         ("load_balancer", {"load_balancer_state": "out", **common}),
         ("drain_host", common),
@@ -219,13 +220,13 @@ def test_steps_of_a_host_that_cannot_be_reached(bed):
 
 
 BAD = [
-    ({"restore_service_timeout": -1}, "restore_service_timeout: -1 is not a number of seconds from 0 up"),
+    ({"graceful_azure_restore_timeout": -1}, "graceful_azure_restore_timeout: -1 is not a number of seconds from 0 up"),
     ({"restore_service_event_ids": []}, "restore_service_event_ids: an empty list; name at least one, or leave it out"),
-    ({"restore_service_after": "nowhere.yml"}, "restore_service_after: there is no task file"),
-    ({"restore_service_port": "http"}, "restore_service_port"),
-    ({"restore_service_port": 70000}, "restore_service_port: 70000 is not a TCP port from 1 to 65535"),
-    ({"load_balancer_hosts": ["lb9"]}, "load_balancer_hosts: 'lb9' is not in the inventory"),
-    ({"restore_service_url": "localhost:80"}, "restore_service_url: url must be like http://localhost:8080/health, not 'localhost:80'"),
+    (duties({"type": "tasks", "back": "nowhere.yml"}), "graceful_azure_duties[0].back: there is no task file"),
+    ({"graceful_azure_health_port": "http"}, "graceful_azure_health_port"),
+    ({"graceful_azure_health_port": 70000}, "graceful_azure_health_port: 70000 is not a TCP port from 1 to 65535"),
+    (duties(haproxy("lb9")), "graceful_azure_duties[0].hosts: 'lb9' is not in the inventory"),
+    ({"graceful_azure_health_url": "localhost:80"}, "graceful_azure_health_url: url must be like http://localhost:8080/health, not 'localhost:80'"),
 ]
 
 
@@ -241,12 +242,15 @@ def test_duties_of_all_kinds_through_all_roles(bed):
     (bed.units / "app.service").write_text("active\n")
 
     def files(name):
-        out, back = (bed.noted(f"{name}_{way}", "graceful_azure_done") for way in ("out", "back"))
+        out, back = (bed.noted(f"{name}_{way}") for way in ("out", "back"))
         return {"type": "tasks", "name": name, "out": out, "back": back}
 
-    haproxy = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": "$HAPROXY_SOCKET", "state": "maint"}
     ids = {f"{role}_event_ids": ["E1"] for role in ("load_balancer", "drain_host", "restore_service")}
-    common = {"graceful_azure_duties": [files("first"), haproxy, files("then"), "app"], "graceful_azure_health_port": bed.webs["web1"].port, **ids}
+    common = {
+        "graceful_azure_duties": [files("first"), haproxy(server="web1", state="maint"), files("then"), "app"],
+        "graceful_azure_health_port": bed.webs["web1"].port,
+        **ids,
+    }
     run = bed.run(
         ("load_balancer", {"load_balancer_state": "out", **common}),
         ("drain_host", common),

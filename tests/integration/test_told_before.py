@@ -31,11 +31,16 @@ def test_check_mode_names_every_setting_that_is_wrong(site):
         "graceful_azure_state_dir": "state",
         "graceful_azure_imds_url": "127.0.0.1:8080",
     }
-    site.write_inventory({"graceful_azure_health_unanswered": "perhaps"})
+    former = {"drain_host_services": ["{{ app }}"], "drain_host_timeout": 60}
+    site.write_inventory({"graceful_azure_health_unanswered": "perhaps"}, web2=former, lb1={"load_balancer_haproxy_socket": "/run/admin.sock"})
     run = site.run("handle_events", "--check", **wrong)
     assert run.status == 2, run.output
     for name in (*wrong, "graceful_azure_health_unanswered"):
         assert name in run.output, name
+    # What the former variables of the host and of its balancer are now.
+    assert "web2: drain_host_services: no longer read; write graceful_azure_duties: [{type: service, name: '{{ app }}'}]" in run.output
+    assert "web2: drain_host_timeout: no longer read; write graceful_azure_drain_timeout: 60" in run.output
+    assert "balancer lb1: load_balancer_haproxy_socket: no longer read" in run.output
     # An extra variable is the balancer's as well.
     assert "balancer lb1: graceful_azure_state_dir: 'state' is not an absolute path" in run.output
     assert "Observe the hosts" not in run.output and "Traceback" not in run.output

@@ -65,10 +65,6 @@ class StandIn:
         """Where it is, as a duty or an approval is told."""
         return {"arm_url": self.url, "login_url": self.url, "ca_file": self.ca_file}
 
-    def options(self, prefix="load_balancer_"):
-        """The same, as the roles are told."""
-        return {f"{prefix}azure_{name}": value for name, value in self.access().items()}
-
     def control(self, method, path, body=None):
         raise NotImplementedError
 

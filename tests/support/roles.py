@@ -73,9 +73,19 @@ def pretend_systemctl(folder, units):
     return program.parent
 
 
-def write_noting_tasks(path, word, log, fact):
-    """A task file of the user that notes a word where the services are noted, and is done at once."""
-    done = {"name": "Done", "ansible.builtin.set_fact": {fact: True}}
+def haproxy(*machines, **options):
+    """An entry of a host's duties. C(machines): by default lb1."""
+    return {"type": "haproxy", "hosts": list(machines) or ["lb1"], "socket": "$HAPROXY_SOCKET", **options}
+
+
+def duties(*entries):
+    """What a host hands over, as a variable of a role's step."""
+    return {"graceful_azure_duties": list(entries)}
+
+
+def write_noting_tasks(path, word, log, is_done=True):
+    """A task file of the user that notes a word where the services are noted, and is done at once, or never."""
+    done = {"name": "Done", "ansible.builtin.set_fact": {"graceful_azure_done": is_done}}
     path.write_text(yaml.safe_dump([{"name": "Note", "ansible.builtin.shell": f"echo {word} >> {log}"}, done]))
 
 
@@ -170,9 +180,11 @@ class RoleBed:
         }
         for name, web in self.webs.items():
             machines[name].update(
-                graceful_azure_imds_url=self.simulator.urls[name], drain_host_ports=[web.port], restore_service_url=f"http://127.0.0.1:{web.port}/"
+                graceful_azure_imds_url=self.simulator.urls[name],
+                graceful_azure_ports=[web.port],
+                graceful_azure_health_url=f"http://127.0.0.1:{web.port}/",
+                **duties(haproxy()),
             )
-            machines[name].update(load_balancer_provider="haproxy", load_balancer_hosts=["lb1"], load_balancer_haproxy_socket="$HAPROXY_SOCKET")
         # A host that has no balancer in the inventory.
         machines["web3"] = {key: machines["web1"][key] for key in ("ansible_connection", "ansible_python_interpreter", "graceful_azure_imds_url")}
         machines["web3"]["graceful_azure_state_dir"] = str(self.state_dir("web3"))
@@ -211,19 +223,19 @@ class RoleBed:
         """The events that were approved since the beginning."""
         return [event["EventId"] for event in self.simulator.events() if event["Approvals"] and event["EventId"] not in self._former]
 
-    def task_file(self, name, fact):
+    def task_file(self, name):
         """A task file of the user that does its job at its second round; returns its log, a word for each round."""
         log = self.folder / "tasks.log"
         work = f"echo {name} >> {log}; grep -c {name} {log}"
         done = f"{{{{ lookup('ansible.builtin.pipe', '{work}') | int >= 2 }}}}"
-        task = {"name": "Work", "ansible.builtin.set_fact": {fact: done}, "when": "not ansible_check_mode"}
+        task = {"name": "Work", "ansible.builtin.set_fact": {"graceful_azure_done": done}, "when": "not ansible_check_mode"}
         (self.folder / f"{name}.yml").write_text(yaml.safe_dump([task]))
         log.write_text("")
         return log
 
-    def noted(self, word, fact):
+    def noted(self, word, is_done=True):
         """The name of a task file that notes a word."""
-        write_noting_tasks(self.folder / f"{word}.yml", word, self.units / "log", fact)
+        write_noting_tasks(self.folder / f"{word}.yml", word, self.units / "log", is_done)
         return f"{word}.yml"
 
     def log(self):

@@ -7,11 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import entries_of_steps
 
 
-def steps_of(before=None, steps=(), services=(), after=None, folder=""):
-    """The arguments are the values of C(drain_host_*), read as the settings read them. Mistakes are told elsewhere."""
-    given = {"drain_host_before": before, "drain_host_steps": steps, "drain_host_services": services, "drain_host_after": after}
-    entries = listed.read_entries(entries_of_steps(given), (), folder, lambda path: None, [])
-    return listed.steps_of(entries, is_former=True)
+def steps_of(*duties, folder=""):
+    """The arguments are entries of C(graceful_azure_duties), read as the settings read them. Mistakes are told elsewhere."""
+    return listed.steps_of(listed.read_entries(listed.written(duties, []), (), folder, lambda path: None, []))

@@ -65,8 +65,8 @@ def nginx_stays(directive: str) -> str:
     return "%s sends requests to it without an upstream, and nothing can take it out there: put the address into an upstream" % directive
 
 
-def health_answer(place: str, look: Mapping[str, Any], url: str | None, option: str = "") -> tuple[str, ...]:
-    """What keeps a host from being idle, as far as its health answer and new connections tell. ``option``: what the names of the options begin with."""
+def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple[str, ...]:
+    """What keeps a host from being idle, as far as its health answer and new connections tell."""
     answer = look["answer"]
     if answer["state"] != "failing":
         return ("%s passes" % place,)
@@ -74,8 +74,7 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None, option: 
     if is_wrong(look):
         done = "its command was run" if answer["action"] == "command" else answer["told"]
         found.append(
-            "%s still passes although %s: it is not what the answer depends on (%saction and what belongs to it), or %surl is not what the probe asks"
-            % (url, done, option, option)
+            "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
         )
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
-PREFIX = "load_balancer_health_probe_"
-"""What the names of its options begin with."""
 INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
 NEEDS = {
     "file": ("file",),
@@ -313,7 +311,7 @@ def _busy(settings: BalancerSettings, look: Result) -> list[str]:
         return []
     if look.get("problem") or look.get("state_dir_problem"):
         return [look.get("problem") or look["state_dir_problem"]]
-    found = list(health_answer(place_name(settings), look, settings["url"], PREFIX))
+    found = list(health_answer(place_name(settings), look, settings["url"]))
     if look.get("connections") and not found:
         found = [f"{plural(entry['count'], 'connection')} from {entry['peer']} on port {entry['port']}" for entry in look["connections"]]
     return found if found or look["idle"] else ["connections came until just now"]
@@ -406,7 +404,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         in_rotation=in_rotation,
         state="maintenance" if answer["condition"] == "already_out" else answer["state"],
         serves=answer["state"] != "failing",
-        busy=health_answer(place_name(settings), result, settings["url"], PREFIX),
+        busy=health_answer(place_name(settings), result, settings["url"]),
         count=count,
         seen=machine.looked_at,
         looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),

@@ -38,7 +38,7 @@ WATCH = 86400.0
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
 QUIET_PATIENCE = 30.0
-"""Seconds beyond twice C(load_balancer_quiet) for which a run of one step waits until that time is over."""
+"""Seconds beyond twice C(quiet) for which a run of one step waits until that time is over."""
 
 
 @dataclass(frozen=True)

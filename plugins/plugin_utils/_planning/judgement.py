@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 
 LOOKS = 2
-"""Idle looks in a row after which a host is drained, if also no request came for the seconds of C(load_balancer_quiet)."""
+"""Idle looks in a row after which a host is drained, if also no request came for the seconds of C(quiet)."""
 FRESH = 10.0
 """Seconds for which an observation counts as current."""
 UNWATCHED = 5.0

@@ -60,7 +60,7 @@ DRAIN = 2.0
 LEAVE = 2.0
 """Seconds more if the host goes out only in this pass, because others look at the same time."""
 QUIET_WAIT = 4.0
-"""The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(load_balancer_quiet) is longer."""
+"""The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(quiet) is longer."""
 READINGS = 0.6
 """Seconds for the two readings at the end of a wait."""
 QUIET_SEEN = QUIET_WAIT - READINGS

@@ -16,9 +16,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import re
 from tests.support.model import Model
 from tests.support.steps import steps_of
 
-QUEUE = {"name": "queue", "type": "tasks", "out": "out.yml", "in": "in.yml"}
-DUTY = {"name": "queue", "type": "tasks", "out": "out.yml", "back": "in.yml"}
+QUEUE = {"name": "queue", "type": "tasks", "out": "out.yml", "back": "in.yml"}
 SHOP = {"name": "shop", "type": "service"}
+# Names under which an older version left its records.
+BEFORE = {"name": "drain_host_before", "type": "tasks", "out": "/before.yml"}
+AFTER = {"name": "drain_host_after", "type": "tasks", "out": "/after.yml"}
 
 
 def names(groups):
@@ -40,7 +42,7 @@ def make_mistakes_in(tmp_path):
 
 class TestOneList:
     def test_all_that_is_set(self):
-        steps = steps_of("/before.yml", [QUEUE, SHOP, "nginx"], ["db"], "/after.yml", "/play")
+        steps = steps_of(BEFORE, QUEUE, SHOP, "nginx", "db", AFTER, folder="/play")
         assert [(step["name"], step["type"], step["idle"]) for step in steps] == [
             ("drain_host_before", "tasks", False),
             ("queue", "tasks", False),
@@ -53,11 +55,11 @@ class TestOneList:
         assert [step.get("record") for step in steps if "record" in step] == ["drain_host_before", "drain_host_step_queue", "drain_host_after"]
 
     def test_what_comes_after_a_service_waits_as_the_service_does(self):
-        assert [step["idle"] for step in steps_of(steps=["nginx", QUEUE])] == [True, True]
-        assert [step["idle"] for step in steps_of(steps=[QUEUE], after="/after.yml")] == [False, True]
+        assert [step["idle"] for step in steps_of("nginx", QUEUE)] == [True, True]
+        assert [step["idle"] for step in steps_of(QUEUE, AFTER)] == [False, True]
 
     def test_services_that_stand_together_are_one_call(self):
-        steps = steps_of(steps=["app", "cache", QUEUE, "db"], services=["disk"])
+        steps = steps_of("app", "cache", QUEUE, "db", "disk")
         assert names(groups_out(steps)) == [["app", "cache"], ["queue"], ["db", "disk"]]
         # What comes in last takes along whatever else is on record.
         assert names(groups_in(steps, ["service"])) == [["db", "disk"], ["queue"], []]
@@ -65,7 +67,7 @@ class TestOneList:
 
     def test_sites_and_pools(self):
         shop = {"name": "shop", "type": "iis", "sites": ["Shop", "Cart"], "pools": ["ShopPool"]}
-        steps = steps_of(steps=[shop, {"name": "blog", "type": "iis"}], services=["db"])
+        steps = steps_of(shop, {"name": "blog", "type": "iis"}, "db")
         assert [step["idle"] for step in steps] == [True, True, True]
         hold = {"state": "present"}
         acts = [ON_HOST[group["type"]].acts(group, hold, {}) for group in groups_out(steps)]
@@ -81,11 +83,11 @@ class TestOneList:
         assert [group["type"] for group in groups_in(steps_of(), ["iis"])] == ["iis"]
 
     def test_services_that_are_set_no_more(self):
-        assert [(group["type"], group["names"]) for group in groups_in(steps_of(steps=[QUEUE]), ["service"])] == [("service", []), ("tasks", ["queue"])]
+        assert [(group["type"], group["names"]) for group in groups_in(steps_of(QUEUE), ["service"])] == [("service", []), ("tasks", ["queue"])]
 
     def test_one_of_the_two_files(self):
-        out, back = {"name": "a", "type": "tasks", "out": "/out.yml"}, {"name": "b", "type": "tasks", "in": "/in.yml"}
-        told = drain_steps(steps_of(steps=[out, back]))
+        out, back = {"name": "a", "type": "tasks", "out": "/out.yml"}, {"name": "b", "type": "tasks", "back": "/in.yml"}
+        told = drain_steps(steps_of(out, back))
         assert (names(told["out"]), names(told["in"]), told["files_in"]) == ([["a"]], [[], ["b"]], True)
         assert told["in_only"] == ["restore_service_step_b"]
         assert told["undone"] == ["drain_host_step_a"] and told["records"] == ["drain_host_step_a", "restore_service_step_b"]
@@ -101,12 +103,15 @@ class TestMistakes:
             ({"type": "service"}, "graceful_azure_duties[0].name: not set"),
             ({"name": "a b", "type": "service"}, "graceful_azure_duties[0].name: 'a b' is not a plain word"),
             ("", "graceful_azure_duties[0].name: not set"),
-            ({**DUTY, "name": "../queue"}, "graceful_azure_duties[0].name: '../queue' is not a plain word"),
+            ({**QUEUE, "name": "../queue"}, "graceful_azure_duties[0].name: '../queue' is not a plain word"),
             ("db.service", "graceful_azure_duties[1].name: 'db' stands in graceful_azure_duties[0] already"),
             ({**SHOP, "out": "x"}, "graceful_azure_duties[0]: there is no option out; for the type service there are type, name"),
-            ({**DUTY, "outt": "x"}, "graceful_azure_duties[0]: there is no option outt; did you mean out?; for the type tasks there are type, name, out, back"),
+            (
+                {**QUEUE, "outt": "x"},
+                "graceful_azure_duties[0]: there is no option outt; did you mean out?; for the type tasks there are type, name, out, back",
+            ),
             ({"name": "a", "type": "tasks"}, "graceful_azure_duties[0]: neither out nor back is set"),
-            ({**DUTY, "back": "none.yml"}, "graceful_azure_duties[0].back: there is no task file "),
+            ({**QUEUE, "back": "none.yml"}, "graceful_azure_duties[0].back: there is no task file "),
         ],
     )
     def test_each(self, mistakes_in, entry, said):
@@ -115,19 +120,19 @@ class TestMistakes:
 
     @pytest.mark.parametrize("name", [False, True, 1.5, ["a"], "-x"])
     def test_what_is_no_name_is_told_and_never_dropped(self, mistakes_in, name):
-        (mistake,) = mistakes_in({**DUTY, "name": name})
+        (mistake,) = mistakes_in({**QUEUE, "name": name})
         assert mistake.startswith(f"graceful_azure_duties[0].name: {name!r} ")
-        assert len(steps_of(steps=[{**QUEUE, "name": name}])) == 1
+        assert len(steps_of({**QUEUE, "name": name})) == 1
 
     def test_a_template_is_no_unit(self, mistakes_in):
         (mistake,) = mistakes_in("worker@")
         assert mistake == "graceful_azure_duties[0].name: 'worker@' is a template; name an instance of it"
 
     def test_a_name_stands_for_one_step(self, mistakes_in):
-        assert mistakes_in(SHOP, {**DUTY, "name": "shop"}) == [
+        assert mistakes_in(SHOP, {**QUEUE, "name": "shop"}) == [
             "graceful_azure_duties[1].name: 'shop' stands in graceful_azure_duties[0] already; give each entry a name of its own"
         ]
-        assert mistakes_in(DUTY, SHOP, "postgresql@15-main.service", "nginx") == []
+        assert mistakes_in(QUEUE, SHOP, "postgresql@15-main.service", "nginx") == []
 
 
 class Bell(HostDuty):
@@ -145,7 +150,7 @@ class TestAMadeUpType:
     @pytest.fixture(name="model")
     def make_model(self, monkeypatch):
         monkeypatch.setitem(ON_HOST, "bell", Bell())
-        return Model(drain_host={"steps": steps_of(steps=["shop", {"name": "gong", "type": "bell"}, "db"])})
+        return Model(drain_host={"steps": steps_of("shop", {"name": "gong", "type": "bell"}, "db")})
 
     @staticmethod
     def acts(model):
@@ -175,7 +180,7 @@ class TestATypeThatDoesNotWait(TestAMadeUpType):
     def make_model(self, monkeypatch):
         monkeypatch.setattr(Bell, "needs_idle", False)
         monkeypatch.setitem(ON_HOST, "bell", Bell())
-        return Model(drain_host={"steps": steps_of(steps=[{"name": "gong", "type": "bell"}, "shop"])})
+        return Model(drain_host={"steps": steps_of({"name": "gong", "type": "bell"}, "shop")})
 
     def test_the_whole_life_of_an_event(self, model):
         model.run.update(forks=5, sleep=1.0)
@@ -192,7 +197,7 @@ class TestATypeThatDoesNotWait(TestAMadeUpType):
 
 class TestTasks:
     def test_it_begins_before_the_host_is_idle(self):
-        model = Model(drain_host={"steps": steps_of(steps=[QUEUE, "shop"])})
+        model = Model(drain_host={"steps": steps_of(QUEUE, "shop")})
         model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
         model.announce("e1", "web1")
         model.until(lambda outcome: "drain_host_step_queue" in model.hosts["web1"]["tasks"])
@@ -201,7 +206,7 @@ class TestTasks:
         model.until(lambda outcome: model.posted)
 
     def test_after_a_service_it_waits_with_that(self):
-        model = Model(drain_host={"steps": steps_of(steps=["shop", QUEUE])})
+        model = Model(drain_host={"steps": steps_of("shop", QUEUE)})
         model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
         model.announce("e1", "web1")
         for _pass in range(6):
@@ -209,7 +214,7 @@ class TestTasks:
         assert model.hosts["web1"]["tasks"] == {}
 
     def test_a_killed_run_is_continued_from_its_record(self):
-        model = Model(drain_host={"steps": steps_of(steps=[QUEUE])}, load_balancer={"provider": "none"})
+        model = Model(drain_host={"steps": steps_of(QUEUE)}, load_balancer={"provider": "none"})
         model.announce("e1", "web1")
         model.until(lambda outcome: model.posted)
         model.killed()
@@ -219,18 +224,18 @@ class TestTasks:
 
     def test_a_step_that_is_set_no_more_is_told(self):
         """Nobody knows any more which file undoes it. Its record goes, and the closing table says what is left to do."""
-        model = Model(drain_host={"steps": steps_of(steps=[QUEUE])})
+        model = Model(drain_host={"steps": steps_of(QUEUE)})
         model.announce("e1", "web1")
         model.until(lambda outcome: model.posted)
         model.killed()
-        model.settings["web1"]["drain_host"]["steps"] = steps_of(steps=[{**QUEUE, "name": "other"}])
+        model.settings["web1"]["drain_host"]["steps"] = steps_of({**QUEUE, "name": "other"})
         model.over("e1")
         outcome = model.finish()
         assert "the duty queue was handed over" in outcome["hosts"]["web1"]["reason"], outcome
         assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
 
     def test_a_step_without_a_file_for_the_way_out_keeps_nobody_from_being_ready(self):
-        model = Model(drain_host={"steps": steps_of(steps=[{"name": "a", "type": "tasks", "in": "/in.yml"}])})
+        model = Model(drain_host={"steps": steps_of({"name": "a", "type": "tasks", "back": "/in.yml"})})
         model.announce("e1", "web1")
         model.until(lambda outcome: model.posted)
         assert "drain_host" not in [role for _at, _name, role, _ids in model.steps]

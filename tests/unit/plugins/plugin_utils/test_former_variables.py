@@ -78,6 +78,10 @@ def test_whatever_it_is_set_to(name, value):
     assert mistakes_in({name: None}) == mistakes_in({name: ""}) == [] == misspelt({"web1": {name: value}})
 
 
+def test_a_slip_of_the_pen():
+    assert misspelt({"web1": {"drain_host_port": [80]}}) == ["web1: nothing reads the variable drain_host_port; is drain_host_ports meant?"]
+
+
 def test_what_replaces_it_is_right():
     (mistake,) = read_settings({"web1": HAPROXY}, {"web1", "lb1"})[1]
     replaced = yaml.safe_load(mistake.partition("write ")[2])

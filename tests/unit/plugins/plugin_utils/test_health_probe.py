@@ -207,7 +207,7 @@ SETTINGS = settings_of("health_probe", {"action": "file", "file": "/run/maintena
 
 
 def still_there(look):
-    return health_answer(words.place_name(SETTINGS), look, SETTINGS["url"], words.PREFIX)
+    return health_answer(words.place_name(SETTINGS), look, SETTINGS["url"])
 
 
 def test_what_is_still_there():

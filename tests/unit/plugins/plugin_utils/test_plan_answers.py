@@ -81,7 +81,7 @@ def test_it_goes_out_shortly_before_an_impact_that_comes_anyway_and_is_not_appro
     model.announce("e1", "web1", notice=300.0)
     began = model.now
     model.until(lambda outcome: not model.in_rotation("web1"))
-    assert 160.0 <= model.now - began <= 170.0  # drain_host_timeout and 15 s before NotBefore
+    assert 160.0 <= model.now - began <= 170.0  # graceful_azure_drain_timeout and 15 s before NotBefore
     for _pass in range(10):
         outcome = model.go()
     assert model.posted == [] and "did not answer" in said(outcome, "web1")[1]

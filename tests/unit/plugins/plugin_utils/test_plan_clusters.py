@@ -23,7 +23,7 @@ RECORD = "cluster pacemaker ha"
 
 
 def model_of(*steps, hosts=2, **more):
-    return Model(hosts=hosts, drain_host={"steps": steps_of(steps=steps or [HA])}, **more)
+    return Model(hosts=hosts, drain_host={"steps": steps_of(*steps or [HA])}, **more)
 
 
 def out(model):
@@ -37,12 +37,12 @@ def acts(model, name="web1"):
 
 class TestTheList:
     def test_a_step(self):
-        (step,) = steps_of(steps=[{**HA, "node": "n1", "cluster": "prod"}])
+        (step,) = steps_of({**HA, "node": "n1", "cluster": "prod"})
         assert step == {"name": "ha", "type": "pacemaker", "idle": False, "out": True, "in": True, "options": {"node": "n1"}, "cluster": "prod"}
-        assert steps_of(steps=[HA])[0]["cluster"] == "ha"
+        assert steps_of(HA)[0]["cluster"] == "ha"
 
     def test_its_acts(self):
-        steps = steps_of(steps=[HA, {**HA, "name": "other"}, "shop"])
+        steps = steps_of(HA, {**HA, "name": "other"}, "shop")
         hold, release = {"state": "present", "event_ids": ["A"]}, {"state": "absent", "event_ids": ["A"]}
         goes = groups_out(steps)
         assert [(group["names"], group["idle"], group["files"]) for group in goes] == [
@@ -57,7 +57,7 @@ class TestTheList:
         assert comes == [{"name": "other", **given}, given]
         # What it sets bears our name, so it is looked for where the record is lost.
         assert [group["names"] for group in groups_in(steps, [])] == [["other"], ["ha"]]
-        assert groups_in(steps_of(steps=[{"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}]), []) == []
+        assert groups_in(steps_of({"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}), []) == []
 
     def test_of_a_type_that_the_settings_have_no_more(self):
         (group,) = groups_in([], ["cluster_pacemaker"])
@@ -94,7 +94,7 @@ class TestTheList:
         assert set(TYPES) <= set(ON_HOST)
 
     def test_no_windows_host_has_one(self):
-        settings = {"win1": {"load_balancers": [], "drain_host": {"steps": steps_of(steps=[HA])}}}
+        settings = {"win1": {"load_balancers": [], "drain_host": {"steps": steps_of(HA)}}}
         assert list(lacking({"win1": {"graceful_azure_platform": "windows"}}, settings, lambda name: "999")) == [
             "win1: graceful_azure_duties: ha: no Windows host can have a duty of the type pacemaker"
         ]
@@ -212,7 +212,7 @@ class TestOneAfterTheOther:
 
     def test_members_of_other_clusters_do_not_wait(self):
         model = model_of()
-        model.settings["web2"]["drain_host"]["steps"] = steps_of(steps=[{**HA, "cluster": "another"}])
+        model.settings["web2"]["drain_host"]["steps"] = steps_of({**HA, "cluster": "another"})
         model.announce("e1", "web1")
         model.announce("e2", "web2")
         model.until(lambda outcome: out(model) == ["web1", "web2"])
@@ -275,7 +275,7 @@ class TestALostRecord:
 
 
 def test_only_clusters_that_tell_names_are_asked_in_the_first_pass():
-    steps = steps_of(steps=[HA, {"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}, "shop"])
+    steps = steps_of(HA, {"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}, "shop")
 
     def marks(model):
         return [turn["options"].get("marks") for turn in first_turns(model.settings)["web1"] if "ports" in turn["options"]]

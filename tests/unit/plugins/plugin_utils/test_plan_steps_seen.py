@@ -15,7 +15,7 @@ ON = "web.service is active again, although it was stopped for the event"
 
 
 def model_of(**more):
-    return Model(min_in_service=0, drain_host={"steps": steps_of(services=["web"])}, **more)
+    return Model(min_in_service=0, drain_host={"steps": steps_of("web")}, **more)
 
 
 def drains(model, name="web1"):

@@ -76,7 +76,6 @@ def test_a_balancer_among_the_targets():
     ("name", "meant"),
     [
         ("graceful_azure_port", "graceful_azure_ports"),
-        ("drain_host_port", "drain_host_ports"),
         ("graceful_azure_min_in_servce", "graceful_azure_min_in_service"),
         ("handle_event_timeout", "handle_events_timeout"),
         ("graceful_azur_rules", "graceful_azure_rules"),

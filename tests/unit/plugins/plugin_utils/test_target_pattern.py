@@ -24,9 +24,10 @@ GROUPS = {
     "all": ["web1", "web2", "web3", "db1", "lb1", *ODD],
     "ungrouped": [],
 }
+DUTIES = "graceful_azure_duties"
 VARIABLES = {
     **{name: {} for name in GROUPS["all"]},
-    "web1": {"graceful_azure_resource_name": "vmss-1.x", "graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]},
+    "web1": {"graceful_azure_resource_name": "vmss-1.x", DUTIES: [{"type": "haproxy", "hosts": ["lb1"]}]},
     "web2": {"graceful_azure_resource_name": "same"},
     "web3": {"graceful_azure_resource_name": "Same"},
     "db1": {"graceful_azure_resource_name": "vm,1"},
@@ -184,28 +185,26 @@ def test_when_the_variables_of_hosts_are_needed(target, needed):
 
 
 @pytest.mark.parametrize(
-    ("name", "entries"),
+    "duties",
     [
-        ("graceful_azure_duties", [{"type": "haproxy", "hosts": ["lb1"]}, "shop.service"]),
-        ("load_balancer_list", [{"provider": "azure_load_balancer"}, {"provider": "nginx", "hosts": ["lb1"]}]),
+        [{"type": "haproxy", "hosts": ["lb1"]}, "shop.service"],
+        [{"type": "azure_load_balancer"}, {"type": "nginx", "hosts": ["lb1"]}],
     ],
 )
-def test_balancers_in_a_list(inventory, name, entries):
-    variables = dict(VARIABLES, web1={name: entries})
+def test_balancers_in_a_list(inventory, duties):
+    variables = dict(VARIABLES, web1={DUTIES: duties})
     pattern = find_hosts("all", GROUPS, variables)
     assert "lb1" not in {host.name for host in inventory.get_hosts(pattern)} and len(inventory.get_hosts(pattern)) == len(GROUPS["all"]) - 1
-    assert find_hosts("all", GROUPS, dict(variables, lb1={name: entries})) == "all"
+    assert find_hosts("all", GROUPS, dict(variables, lb1={DUTIES: duties})) == "all"
     # Mistakes are told when the settings are checked.
-    assert find_hosts("all", GROUPS, dict(VARIABLES, web1={name: ["nginx"]}, web2={name: "nginx"})) == "all"
+    assert find_hosts("all", GROUPS, dict(VARIABLES, web1={DUTIES: ["nginx"]}, web2={DUTIES: "nginx"})) == "all"
 
 
 @pytest.mark.parametrize(
     "variables",
     [
-        {"graceful_azure_duties": []},
-        {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]},
-        {"load_balancer_provider": "none"},
-        {"load_balancer_hosts": ["lb1"], "load_balancer_provider": "haproxy"},
+        {DUTIES: []},
+        {DUTIES: [{"type": "haproxy", "hosts": ["lb1"]}]},
     ],
 )
 def test_a_balancer_that_is_handled_itself(variables):
