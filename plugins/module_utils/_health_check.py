@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Optional, Union
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any, Optional, Union
 
     # An address and a port, or the path of a Unix socket.
     Place = Union[tuple[str, int], str]
@@ -126,6 +126,19 @@ def ask_url(
     finally:
         connection.close()
     return None if 200 <= status <= 399 else "%s: status %d" % (url, status)
+
+
+def ask(asked: Mapping[str, Any], seconds: float) -> str | None:
+    """None if a port and a URL answer, otherwise why not. C(asked): C(port), C(host), C(url) and C(validate_certs), as the options are called."""
+    reason = None
+    if asked.get("port"):
+        reason = ask_port(asked.get("host") or "localhost", asked["port"], seconds)
+    if reason is None and asked.get("url"):
+        try:
+            reason = ask_url(asked["url"], seconds, asked["validate_certs"])
+        except AddressError as error:
+            reason = str(error)
+    return reason
 
 
 def ask_port(host: str, port: int, request_timeout: float) -> str | None:

@@ -135,114 +135,11 @@ not_approved:
       reason: started
 """
 
-import time
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, Store, fold, hold_argument_spec, holders, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError, check_seconds, client_from_params, imds_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
-
-KIND = "task"
-SUBJECT = {"name": "approved"}
-
-
-class Approved(Driver):
-    """The driver for the record of what was approved. Nothing else is changed on the VM."""
-
-    def __init__(self, store, forgotten):
-        self._store = store
-        self._forgotten = forgotten
-
-    def look(self):
-        return [(SUBJECT["name"], SUBJECT, self._store.read(KIND, SUBJECT))]
-
-    def view(self, record, seen):
-        return {"held_by": holders(record)}
-
-    def put(self, hold, events):
-        events = {event_id: entry for event_id, entry in events.items() if fold(event_id) not in self._forgotten}
-        record = hold.record or new_record(KIND, SUBJECT, {}, {}, {})
-        yield dict(record, events=events, done=True, phase=HELD) if events else None
-
-
-class Record:
-    """Records which events are approved. Each step locks the folder. The lock is free while the request is sent."""
-
-    def __init__(self, params, store=None):
-        request = Request.from_params(dict(params, state="present"))
-        self.store, self.reason, self.details = store or Store(params["state_dir"]), request.reason, request.details
-        self.added = []
-        self.unsure = set()
-
-    def begin(self, event_ids):
-        """Record that these events are about to be sent. Events that were accepted before stay as they are."""
-        with self.store.locked(create=True):
-            events = (self.store.read(KIND, SUBJECT) or {"events": {}})["events"]
-            sure = {fold(event_id) for event_id, entry in events.items() if (entry.get("details") or {}).get("posted", True)}
-            new = [event_id for event_id in event_ids if fold(event_id) not in sure]
-            # An earlier try may have reached the service, whatever happens to this one.
-            self.unsure |= {fold(event_id) for event_id in events} - sure - {fold(event_id) for event_id in self.added}
-            self.added += [event_id for event_id in new if event_id not in self.added]
-            self._write(new, posted=False)
-
-    def end(self, approved, unsure=False):
-        """Record which events were accepted. Events that were not sent are removed, unless an earlier try may have been accepted."""
-        kept = {fold(event_id) for event_id in approved}
-        gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
-        with self.store.locked():
-            self._write([event_id for event_id in self.added if fold(event_id) in kept], posted=True, forgotten=gone)
-
-    def _write(self, event_ids, posted, forgotten=()):
-        details = {fold(event_id): dict(self.details.get(fold(event_id)) or {}, posted=posted) for event_id in event_ids}
-        Engine(Approved(self.store, forgotten), self.store, Request(True, event_ids, self.reason, details)).step()
-
-
-def argument_spec():
-    holds = hold_argument_spec()
-    return dict(
-        imds_argument_spec(),
-        event_ids={"type": "list", "elements": "str", "required": True},
-        ready_resources={"type": "list", "elements": "str", "required": True},
-        timeout={"type": "float"},
-        ready_until={"type": "float"},
-        record={"type": "bool", "default": True},
-        **{name: holds[name] for name in ("event_details", "reason", "state_dir")},
-    )
-
-
-def run(params, check_mode, client_of=None, store=None, now=None):
-    """Returns the result and the warnings. ``client_of`` makes the client of the service from the options. ``now``: the host's clock."""
-    client = (client_of or client_from_params)(params)
-    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
-    approval = Approval.from_params(client, params)
-    approval.now = now or time.time
-    record = Record(params, store)
-    try:
-        approved, not_approved, warnings = approval.send(check_mode, record.begin if params["record"] else None, deadline, params["ready_until"])
-    except (ImdsStatusError, RefusedError) as error:
-        # If the service itself failed, it may have approved the events before.
-        if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
-            record.end([], approval.unsure)
-        raise
-    if record.added:
-        try:
-            record.end(approved, approval.unsure)
-        except HoldError as error:
-            warnings = [*warnings, str(error)]
-    return {"changed": bool(approved), "approved": approved, "not_approved": not_approved}, warnings
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    try:
-        result, warnings = run(module.params, module.check_mode)
-    except (ImdsError, SelectionError, RefusedError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(**result)
+    main_of("approval_hold")
 
 
 if __name__ == "__main__":

@@ -161,56 +161,11 @@ conflicts:
   sample: []
 """
 
-import time
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
-from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-
-# Seconds that a step needs for its requests. No step begins later.
-STEP_SECONDS = 5.0
-
-
-def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
-    request = Request.from_params(params)
-    timeout = check_seconds("timeout", params["timeout"])
-    if not params["pools"]:
-        raise ValueError("pools is an empty list: name at least one backend address pool.")
-    pools = Pools(Client(params, timeout, monotonic, sleep), dry=check_mode)
-    store = TagStore(pools)
-    addresses = Addresses(pools, store, request, params["pools"], params["address"], params["ip_address"], timeout)
-    engine = Engine(addresses, store, request, monotonic, sleep)
-    engine.run(0.0 if check_mode else max(timeout - STEP_SECONDS, 0.0))
-    return engine.result("addresses")
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            azure_argument_spec(),
-            pools={"type": "list", "elements": "str", "required": True},
-            address={"type": "str"},
-            ip_address={"type": "str"},
-            state={"type": "str", "choices": ["present", "absent"], "default": "present"},
-            event_ids={"type": "list", "elements": "str"},
-            event_details={"type": "dict", "default": {}},
-            reason={"type": "str", "default": ""},
-            state_dir={"type": "path"},
-            timeout={"type": "float", "default": 60},
-        ),
-        required_one_of=[("address", "ip_address")],
-        mutually_exclusive=[("address", "ip_address")],
-        required_if=[("state", "present", ("event_ids",))],
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except (AzureError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("azure_load_balancer_hold")
 
 
 if __name__ == "__main__":

@@ -132,89 +132,11 @@ passing:
   sample: false
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import Addresses, Pools, TagStore
-from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
-    AzureError,
-    Client,
-    TimeOverError,
-    azure_argument_spec,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, HoldError, holders, utc_now
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
-
-LOOK_SECONDS = 5.0
-
-
-def run(params):
-    pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_SECONDS))
-    store = TagStore(pools)
-    driver = Addresses(pools, store, None, params["pools"])
-    driver.check()
-    found, holds = [], []
-    for pool in params["pools"]:
-        body = pools.read(pool)
-        records = {record["subject"]["address"]: record for record in store.records(pool)}
-        addresses = _with_ips(pools, pools.addresses(pool, body), body, params["servers"])
-        for address in addresses:
-            record = records.get(address.name)
-            found.append(
-                {
-                    "pool": pool,
-                    "name": address.name,
-                    "ip_address": address.ip or (record or {}).get("ip"),
-                    "admin_state": address.state,
-                    # Once the record says that Azure had finished, what goes on in the pool is about others.
-                    "settled": address.settled or (address.failed if record is None else record["phase"] == HELD),
-                    "found": record["found"] if record else None,
-                    "held_by": holders(record),
-                    "noted": record is None or record["phase"] != CHANGING,
-                    "condition": driver.condition(record, address),
-                }
-            )
-        for name, record in sorted(records.items()):
-            known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
-            shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
-            holds.append(dict(shown, for_server=known))
-    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
-
-
-def _with_ips(pools, addresses, body, servers):
-    """The addresses, and the IP addresses that only network interfaces know, as far as servers are not found without them."""
-    entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
-    missing = set(map(called, servers)).difference(called(text) for address in addresses for text in (address.name, address.ip))
-    found = []
-    for address in addresses:
-        if missing and not address.ip:
-            address = address._replace(ip=pools.ip_of_interface(entries[address.name]))
-            missing.discard(called(address.ip))
-        found.append(address)
-    return found
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            azure_argument_spec(),
-            pools={"type": "list", "elements": "str", "required": True},
-            servers={"type": "list", "elements": "str", "default": []},
-            errors_as_result={"type": "bool", "default": False},
-            wait_for={"type": "list", "elements": "str", "default": []},
-            quiet={"type": "float", "default": 0},
-            timeout={"type": "float", "default": 60},
-            state_dir={"type": "path"},
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params)
-    except (AzureError, HoldError, ValueError) as error:
-        if not module.params["errors_as_result"]:
-            module.fail_json(msg=str(error))
-        passing = isinstance(error, TimeOverError) or (getattr(error, "status", None) or 0) >= 500
-        result = {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing, "unread": []}
-    module.exit_json(**result)
+    main_of("azure_load_balancer_info")
 
 
 if __name__ == "__main__":

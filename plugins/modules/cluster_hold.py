@@ -178,102 +178,11 @@ conflicts:
   sample: []
 """
 
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
-    KIND,
-    DryMember,
-    MemberError,
-    Members,
-    Tools,
-    check_options,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.module_utils._duties.cluster import LOOKS, Clock, bears_name, follow
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    HoldError,
-    Request,
-    Store,
-    hold_argument_spec,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-
-
-def argument_spec():
-    return dict(
-        hold_argument_spec(),
-        type={"type": "str", "choices": list(TYPES)},
-        name={"type": "str"},
-        options={"type": "dict"},
-        force={"type": "bool", "default": False},
-        timeout={"type": "float", "default": 0},
-    )
-
-
-REQUIRED_IF = [("state", "present", ("event_ids", "type", "name"))]
-
-
-def run(params, check_mode, tools=None, store=None, types=None, clock=None):
-    request = Request.from_params(params)
-    clock = clock or Clock(0.0 if check_mode else check_seconds("timeout", params["timeout"]))
-    tools, types = tools or Tools(), TYPES if types is None else types
-    store = store or Store(params["state_dir"], dry=check_mode)
-    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _held(store, types, params, tools)
-    results = []
-    for type_name, name, options in wanted:
-        member = types[type_name](options, tools)
-        member = DryMember(member) if check_mode else member
-        driver = Members(member, store, request, type_name, name, options, tools.boot_id(), params["force"])
-        if params["timeout"] <= driver.pause:
-            driver.pause = params["timeout"] / LOOKS
-        results.append(follow(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
-    waiting_for = [waiting for _engine, waiting in results if waiting]
-    engines = [engine for engine, _waiting in results]
-    return {
-        "changed": any(engine.changed for engine in engines),
-        "members": [engine.driver.describe(hold) for engine in engines for hold in engine.current],
-        "done": not waiting_for,
-        "waiting_for": waiting_for[0] if waiting_for else None,
-        "conflicts": [conflict for engine in engines for conflict in engine.conflicts],
-        "diff": {way: {name: told for engine in engines for name, told in engine.diff[way].items()} for way in ("before", "after")},
-    }
-
-
-def _checked(types, params):
-    """The options of the member in their types."""
-    name = params["name"]
-    if name is not None and not name.strip():
-        raise ValueError("name is empty: give the hold a name.")
-    options, mistakes = check_options(types[params["type"]], params["options"] or {})
-    if mistakes:
-        raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")
-    return options
-
-
-def _held(store, types, params, tools):
-    """The members that the request is about: those on record, or the one in its options if what was set there bears our name."""
-    found = []
-    for record in store.records(KIND):
-        type_name, name = record["subject"]["type"], record["subject"]["name"]
-        if params["type"] in (None, type_name) and params["name"] in (None, name):
-            if type_name not in types:
-                raise ValueError("The record %s is about a member of the type %s, which this release does not know." % (record["path"], type_name))
-            found.append((type_name, name, record["options"]))
-    if not found and params["type"] and params["options"] is not None:
-        options = _checked(types, params)
-        if bears_name(types[params["type"]](options, tools)):
-            found.append((params["type"], params["name"] or params["type"], options))
-    return found
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
-    try:
-        result = run(module.params, module.check_mode)
-    except (MemberError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("cluster_hold")
 
 
 if __name__ == "__main__":

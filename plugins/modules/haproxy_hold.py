@@ -309,95 +309,11 @@ process:
   sample: {pid: 4711, started: 1795243046}
 """
 
-import time
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import DRAIN, MAINT, HaproxyError, parse_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    HoldError,
-    Request,
-    Store,
-    hold_argument_spec,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-
-
-def run(params, check_mode, monotonic=time.monotonic, sleep=time.sleep):
-    timeout = check_seconds("timeout", params.get("timeout") or 0.0)
-    request = Request.from_params(params)
-    if params["backends"] is not None and not params["backends"]:
-        raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
-    least = params["min_in_service"]
-    if least is not None:
-        try:
-            least = parse_minimum(least)
-        except ValueError as error:
-            raise ValueError("min_in_service: %s." % error) from None
-    haproxy = Haproxy(socket_path(params["socket"]))
-    await_checks = params.get("await_checks", True)
-    store = Store(params["state_dir"], dry=check_mode)
-    servers = Servers(
-        DryHaproxy(haproxy, waits=bool(timeout) and await_checks) if check_mode else haproxy,
-        store,
-        request,
-        params["server"],
-        params["backends"],
-        params["out_state"],
-        least,
-        parse_places(params.get("addresses") or ()),
-        await_checks,
-    )
-    engine = Engine(servers, store, request, monotonic, sleep)
-    absent = False
-    try:
-        engine.run(0.0 if check_mode else timeout)
-    except NotThere:
-        if params.get("absent") != "no_traffic" or not runs_no_haproxy():
-            raise
-        absent = True
-        if not request.present:
-            # What the events hold in backends that are no longer named is released, too.
-            engine.driver = AbsentServers(store, params["server"], None if request.event_ids else params["backends"])
-            engine.run()
-    return {
-        "changed": engine.changed,
-        "servers": [] if absent else [servers.describe(hold) for hold in engine.current],
-        "conflicts": engine.conflicts,
-        "refused": engine.refused,
-        "absent": absent,
-        "waiting_for": engine.waiting_for,
-        "process": None if absent else {"pid": servers.process.pid, "started": servers.process.started},
-        "diff": engine.diff,
-    }
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            hold_argument_spec(),
-            socket={"type": "path", "default": DEFAULT_SOCKET},
-            server={"type": "str", "required": True},
-            backends={"type": "list", "elements": "str"},
-            addresses={"type": "list", "elements": "str", "default": []},
-            out_state={"type": "str", "choices": [DRAIN, MAINT]},
-            absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
-            min_in_service={"type": "str"},
-            timeout={"type": "float", "default": 120},
-            await_checks={"type": "bool", "default": True},
-        ),
-        required_if=[("state", "present", ("event_ids",))],
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except (HaproxyError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("haproxy_hold")
 
 
 if __name__ == "__main__":

@@ -142,44 +142,11 @@ conflicts:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError, action_spec
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, ThisMachine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
-
-
-def argument_spec():
-    return dict(hold_argument_spec(), **action_spec())
-
-
-REQUIRED_IF = [("state", "present", ("event_ids", "action"))] + REQUIRED
-
-
-def run(params, check_mode, run_command=None, machine=None):
-    """``machine``: another one than this."""
-    request = Request.from_params(params)
-    machine = machine or ThisMachine(run_command)
-    action = machine.action_from(params)
-    if request.present and action is None:
-        raise ValueError("action is required when state is present: say how the health answer is made to fail.")
-    store = machine.store(params, dry=check_mode)
-    driver = HealthAnswers(store, request, action, machine.action_of, machine.boot_id(), dry=check_mode, clock=machine.clock)
-    engine = Engine(driver, store, request)
-    engine.run()
-    result = engine.result("answers")
-    result["waiting_for"] = engine.waiting_for
-    return result
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
-    try:
-        result = run(module.params, module.check_mode, module.run_command)
-    except (ProbeError, SystemdError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("health_probe_hold")
 
 
 if __name__ == "__main__":

@@ -125,42 +125,11 @@ conflicts:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, DryIis, Things
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-
-
-def argument_spec():
-    return dict(
-        hold_argument_spec(),
-        sites={"type": "list", "elements": "str", "default": []},
-        pools={"type": "list", "elements": "str", "default": []},
-        timeout={"type": "float", "default": 0},
-    )
-
-
-REQUIRED_IF = [("state", "present", ("event_ids",))]
-
-
-def run(params, check_mode, iis, store):
-    """``iis`` and ``store`` are those of the host."""
-    request = Request.from_params(params)
-    timeout = check_seconds("timeout", params["timeout"])
-    things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
-    if request.present and not things:
-        raise ValueError("sites and pools are empty: name at least one site or pool.")
-    if check_mode:
-        iis, timeout = DryIis(iis), 0.0
-    engine = Engine(Things(iis, store, request, list(dict.fromkeys(things)) or None), store, request)
-    engine.run(timeout)
-    return engine.result("things")
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
-    module.fail_json(msg="IIS runs on Windows hosts only, and this is none.")
+    main_of("iis_hold")
 
 
 if __name__ == "__main__":

@@ -223,61 +223,11 @@ process:
   sample: {pid: 4711, started: 120345}
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import Servers
-
-
-def run(params, check_mode, run_command):
-    request = Request.from_params(params)
-    if params["files"] is not None and not params["files"]:
-        raise ValueError("files is an empty list: name at least one file, or leave the option out for all.")
-    least = params["min_in_service"]
-    if least is not None:
-        try:
-            least = parse_minimum(least)
-        except ValueError as error:
-            raise ValueError("min_in_service: %s." % error) from None
-    nginx = Nginx(run_command, params["configuration"])
-    store = Store(params["state_dir"], dry=check_mode)
-    places = params.get("addresses")
-    places = None if places is None else parse_places(places)
-    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=check_mode, places=places)
-    engine = Engine(servers, store, request)
-    engine.run()
-    return {
-        "changed": engine.changed,
-        "servers": [servers.describe(hold) for hold in engine.current],
-        "conflicts": engine.conflicts,
-        "refused": engine.refused,
-        "process": nginx.process,
-        "diff": engine.diff,
-    }
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            hold_argument_spec(),
-            server={"type": "str", "required": True},
-            addresses={"type": "list", "elements": "str"},
-            files={"type": "list", "elements": "path"},
-            configuration={"type": "path"},
-            min_in_service={"type": "str"},
-        ),
-        required_if=[("state", "present", ("event_ids",))],
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode, module.run_command)
-    except (NginxError, ConfigurationError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("nginx_hold")
 
 
 if __name__ == "__main__":

@@ -135,53 +135,11 @@ conflicts:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    HoldError,
-    Request,
-    Store,
-    hold_argument_spec,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
-    DrySystemd,
-    Services,
-    Systemd,
-    SystemdError,
-)
-
-
-def argument_spec():
-    return dict(hold_argument_spec(), services={"type": "list", "elements": "str"}, timeout={"type": "float", "default": 0})
-
-
-REQUIRED_IF = [("state", "present", ("event_ids", "services"))]
-
-
-def run(params, check_mode, run_command=None, systemd=None, store=None):
-    """``systemd`` and ``store`` are those of another machine, if it is not about the services of this one."""
-    request = Request.from_params(params)
-    timeout = check_seconds("timeout", params["timeout"])
-    if params["services"] is not None and not params["services"]:
-        raise ValueError("services is an empty list: name at least one service.")
-    systemd = systemd or Systemd(run_command)
-    store = store or Store(params["state_dir"], dry=check_mode)
-    if check_mode:
-        systemd, timeout = DrySystemd(systemd), 0.0
-    services = Services(systemd, store, request, params["services"], timeout)
-    engine = Engine(services, store, request)
-    engine.run(timeout)
-    return engine.result("services")
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
-    try:
-        result = run(module.params, module.check_mode, module.run_command)
-    except (SystemdError, HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    main_of("service_hold")
 
 
 if __name__ == "__main__":

@@ -123,45 +123,11 @@ journal_missed:
   sample: true
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils import _journald
-from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import put
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request, Store, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
-
-
-def argument_spec():
-    own = {
-        "name": {"type": "list", "elements": "str", "required": True},
-        "done": {"type": "bool"},
-        "this_boot": {"type": "bool", "default": False},
-        "journal": {"type": "dict", "default": {}},
-    }
-    return dict(hold_argument_spec(), **own)
-
-
-REQUIRED_IF = [("state", "present", ("event_ids",))]
-
-
-def run(params, check_mode, store=None, boot_id=read_boot_id):
-    """``store`` and ``boot_id`` are those of another machine, if it is not about this one."""
-    request = Request.from_params(params)
-    names = list(dict.fromkeys(params["name"]))
-    if not names or not all(name.strip() for name in names):
-        raise ValueError("name is empty: give the hold a name.")
-    store = store or Store(params["state_dir"], dry=check_mode)
-    return put(store, request, names, params["done"], boot_id() if params["this_boot"] else None)
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
-    try:
-        result = run(module.params, module.check_mode)
-    except (HoldError, ValueError) as error:
-        module.fail_json(msg=str(error))
-    if module.params["journal"] and not module.check_mode and not _journald.write(module.params["journal"]):
-        result["journal_missed"] = True
-    module.exit_json(**result)
+    main_of("task_hold")
 
 
 if __name__ == "__main__":

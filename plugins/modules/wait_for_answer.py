@@ -105,67 +105,11 @@ elapsed:
   sample: 4.2
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_port, ask_url, split_url
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
-
-PAUSE_SECONDS = 1.0
-
-
-def check(params):
-    """Raises where an option's value cannot be right."""
-    check_seconds("timeout", params["timeout"])
-    check_seconds("request_timeout", params["request_timeout"], least=0.1)
-    if params["url"] is not None:
-        split_url(params["url"])
-    if params["port"] is not None and not 1 <= params["port"] <= 65535:
-        raise ValueError("port: %d is not a TCP port, which goes from 1 to 65535" % params["port"])
-
-
-def argument_spec():
-    return {
-        "url": {"type": "str"},
-        "port": {"type": "int"},
-        "host": {"type": "str", "default": "localhost"},
-        "timeout": {"type": "float", "default": 0},
-        "request_timeout": {"type": "float", "default": 2},
-        "validate_certs": {"type": "bool", "default": True},
-    }
-
-
-REQUIRED_ONE_OF = [("url", "port")]
-
-
-def ask(params):
-    """None where everything that was asked answered, else why not."""
-    reason = None
-    if params["port"] is not None:
-        reason = ask_port(params["host"], params["port"], params["request_timeout"])
-    if reason is None and params["url"] is not None:
-        reason = ask_url(params["url"], params["request_timeout"], params["validate_certs"])
-    return reason
-
-
-def run(params, check_mode, asked=None):
-    """The result; with ``failed`` if there was no answer in time. ``asked`` asks in place of ``ask``."""
-    check(params)
-    timeout = 0 if check_mode else params["timeout"]
-    reason, elapsed = poll(lambda: (asked or ask)(params), lambda reason: reason is None, timeout, PAUSE_SECONDS)
-    result = {"changed": False, "answered": reason is None, "reason": reason, "elapsed": round(elapsed, 3)}
-    if timeout and reason is not None:
-        result.update(failed=True, msg="No answer within %g s: %s" % (timeout, reason))
-    return result
+from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), required_one_of=REQUIRED_ONE_OF, supports_check_mode=True)
-    try:
-        result = run(module.params, module.check_mode)
-    except ValueError as error:
-        module.fail_json(msg=str(error))
-    if result.pop("failed", False):
-        module.fail_json(**result)
-    module.exit_json(**result)
+    main_of("wait_for_answer")
 
 
 if __name__ == "__main__":

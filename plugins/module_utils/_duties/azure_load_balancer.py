@@ -23,17 +23,20 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     Pools,
     TagStore,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, azure_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError, azure_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, Request, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
 
 LOOK_SECONDS = 5.0
 # Seconds that a step needs for its requests. No step begins later.
@@ -74,8 +77,7 @@ class AzureLoadBalancerDuty(Duty):
         if address is None:
             return self.unseen("The pool %s has no address %s any more." % (self._short, self._known_as))
         condition = driver.condition(record, address)
-        # Once the record says that Azure had finished, what goes on in the pool is about others.
-        settled = address.settled or (address.failed if record is None else record["phase"] == HELD)
+        settled = is_settled(address, record)
         is_moving = condition in (TO_CHANGE, TO_RESTORE) or not settled
         place = "%s in pool %s" % (self._known_as, self._short)
         shown = {"pool": address.pool, "name": address.name, "ip_address": address.ip, "admin_state": address.state, "settled": settled}
@@ -121,3 +123,105 @@ class AzureLoadBalancerDuty(Duty):
     @property
     def _short(self) -> str:
         return str(self.given["pool"]).rsplit("/", maxsplit=1)[-1]
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        **azure_argument_spec(),
+        pools={"type": "list", "elements": "str", "required": True},
+        address={"type": "str"},
+        ip_address={"type": "str"},
+        timeout={"type": "float", "default": 60},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Take an address out in several pools, or put it back."""
+    timeout = check_seconds("timeout", params["timeout"])
+    if not params["pools"]:
+        raise ValueError("pools is an empty list: name at least one backend address pool.")
+    pools = Pools(Client(params, timeout, machine.monotonic, machine.sleep), dry=machine.check_mode)
+    store = TagStore(pools)
+    addresses = Addresses(pools, store, request, params["pools"], params["address"], params["ip_address"], timeout)
+    engine = Engine(addresses, store, request, machine.monotonic, machine.sleep)
+    engine.run(0.0 if machine.check_mode else max(timeout - STEP_SECONDS, 0.0))
+    return engine.result("addresses")
+
+
+def info_spec() -> dict[str, Any]:
+    """The options of C(info)."""
+    return dict(
+        azure_argument_spec(),
+        pools={"type": "list", "elements": "str", "required": True},
+        servers={"type": "list", "elements": "str", "default": []},
+        errors_as_result={"type": "bool", "default": False},
+        wait_for={"type": "list", "elements": "str", "default": []},
+        quiet={"type": "float", "default": 0},
+        timeout={"type": "float", "default": 60},
+        state_dir={"type": "path"},
+    )
+
+
+def info(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A look at several pools. C(errors_as_result): an error is told as C(problem)."""
+    try:
+        return _info(params)
+    except (AzureError, HoldError, ValueError) as error:
+        if not params["errors_as_result"]:
+            raise
+        passing = isinstance(error, TimeOverError) or (getattr(error, "status", None) or 0) >= 500
+        return {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing, "unread": []}
+
+
+def _info(params: Mapping[str, Any]) -> dict[str, Any]:
+    pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_SECONDS))
+    store = TagStore(pools)
+    driver = Addresses(pools, store, Request(True, []), params["pools"])
+    driver.check()
+    found: list[dict[str, Any]] = []
+    holds: list[dict[str, Any]] = []
+    for pool in params["pools"]:
+        body = pools.read(pool)
+        records = {record["subject"]["address"]: record for record in store.records(pool)}
+        addresses = _with_ips(pools, pools.addresses(pool, body), body, params["servers"])
+        for address in addresses:
+            record = records.get(address.name)
+            found.append(
+                {
+                    "pool": pool,
+                    "name": address.name,
+                    "ip_address": address.ip or (record or {}).get("ip"),
+                    "admin_state": address.state,
+                    "settled": is_settled(address, record),
+                    "found": record["found"] if record else None,
+                    "held_by": holders(record),
+                    "noted": record is None or record["phase"] != BEGUN,
+                    "condition": driver.condition(record, address),
+                }
+            )
+        for name, record in sorted(records.items()):
+            known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
+            shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
+            holds.append(dict(shown, for_server=known))
+    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
+
+
+def is_settled(address: Any, record: Any) -> bool:
+    """Whether Azure has finished. Once the record says so, what goes on in the pool is about others."""
+    return bool(address.settled or (address.failed if record is None else record["phase"] == HELD))
+
+
+def _with_ips(pools: Pools, addresses: Iterable[Any], body: dict[str, Any], servers: Iterable[str]) -> list[Any]:
+    """The addresses, and the IP addresses that only network interfaces know, as far as servers are not found without them."""
+    entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
+    addresses = list(addresses)
+    missing = set(map(called, servers)).difference(called(text) for address in addresses for text in (address.name, address.ip))
+    found = []
+    for address in addresses:
+        if missing and not address.ip:
+            address = address._replace(ip=pools.ip_of_interface(entries[address.name]))
+            missing.discard(called(address.ip))
+        found.append(address)
+    return found

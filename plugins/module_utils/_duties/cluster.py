@@ -19,18 +19,20 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     DryMember,
     MemberError,
     Members,
+    check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
 
 # How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
 LOOKS = 4
@@ -101,6 +103,70 @@ class ClusterDuty(Duty):
         member = self.member(options, tools)
         obeying = DryMember(member) if self.machine.check_mode else member
         return Members(obeying, store, request, self.type, self.name, options, tools.boot_id(), force)
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        type={"type": "str", "choices": list(TYPES)},
+        name={"type": "str"},
+        options={"type": "dict"},
+        force={"type": "bool", "default": False},
+        timeout={"type": "float", "default": 0},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request, types: Mapping[str, type[Member]] = TYPES) -> dict[str, Any]:
+    """Take a member out and hold it, or release the hold. Without C(name): of all members that are on record."""
+    clock = Clock(0.0 if machine.check_mode else check_seconds("timeout", params["timeout"]), machine.monotonic, machine.sleep)
+    tools, store = machine.tools(), machine.store()
+    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _on_record(store, types, params, tools)
+    results = []
+    for type_name, name, options in wanted:
+        member = types[type_name](options, tools)
+        obeying = DryMember(member) if machine.check_mode else member
+        driver = Members(obeying, store, request, type_name, name, options, tools.boot_id(), params["force"])
+        if params["timeout"] <= driver.pause:
+            driver.pause = params["timeout"] / LOOKS
+        results.append(follow(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
+    waiting_for = [waiting for _engine, waiting in results if waiting]
+    engines = [engine for engine, _waiting in results]
+    return {
+        "changed": any(engine.changed for engine in engines),
+        "members": [engine.driver.describe(hold) for engine in engines for hold in engine.current],
+        "done": not waiting_for,
+        "waiting_for": waiting_for[0] if waiting_for else None,
+        "conflicts": [conflict for engine in engines for conflict in engine.conflicts],
+        "diff": {way: {name: told for engine in engines for name, told in engine.diff[way].items()} for way in ("before", "after")},
+    }
+
+
+def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the member in their types."""
+    name = params["name"]
+    if name is not None and not name.strip():
+        raise ValueError("name is empty: give the hold a name.")
+    options, mistakes = check_options(types[params["type"]], params["options"] or {})
+    if mistakes:
+        raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")
+    return options
+
+
+def _on_record(store: Any, types: Mapping[str, type[Member]], params: Mapping[str, Any], tools: Any) -> list[tuple[str, str, dict[str, Any]]]:
+    """The members that the request is about: those on record, or the one in its options if what was set there bears our name."""
+    found = []
+    for record in store.records(KIND):
+        type_name, name = record["subject"]["type"], record["subject"]["name"]
+        if params["type"] in (None, type_name) and params["name"] in (None, name):
+            if type_name not in types:
+                raise ValueError("The record %s is about a member of the type %s, which this release does not know." % (record["path"], type_name))
+            found.append((type_name, name, record["options"]))
+    if not found and params["type"] and params["options"] is not None:
+        options = _checked(types, params)
+        if bears_name(types[params["type"]](options, tools)):
+            found.append((params["type"], params["name"] or params["type"], options))
+    return found
 
 
 class Clock:

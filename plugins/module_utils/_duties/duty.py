@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 
         def sleep(self, __seconds: float) -> None: ...
 
+        def still_wanted(self) -> None:
+            """Ends a wait, by an exception, if nobody waits for the answer any more."""
+
         def store(self) -> Any:
             """Its records."""
 
@@ -70,6 +74,21 @@ if TYPE_CHECKING:
             """How its clusters are asked."""
 
         def boot_id(self) -> str: ...
+
+        def client(self, __params: Mapping[str, Any]) -> Any:
+            """The client of its metadata service."""
+
+        def clock(self) -> Callable[[], float]:
+            """Its clock, in seconds since 1970."""
+
+        def answers(self, __asked: Mapping[str, Any], __seconds: float) -> str | None:
+            """None if the port and the URL answer, otherwise why not."""
+
+        def host(self, __params: Mapping[str, Any]) -> Any:
+            """What a look at a host reads of it."""
+
+        def note(self, __entry: dict[str, Any]) -> bool:
+            """Write an entry to its journal, if it has one. Returns whether that was done."""
 
         def take(self, __step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             """Take a step, and anew where nothing locks the records and somebody else has changed one meanwhile. The step makes its own store."""
@@ -201,6 +220,22 @@ def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:
         "conflicts": [sentence for engine in engines for sentence in engine.conflicts],
         "diff": {way: {name: told for diff in diffs for name, told in diff[way].items()} for way in ("before", "after")},
     }
+
+
+def outcome_of(told: dict[str, Any], still: Iterable[str] = ()) -> dict[str, Any]:
+    """The same from what a driver's own call has told."""
+    waiting_for = [*told.get("refused", ()), *told["waiting_for"]] or list(still)
+    return {"done": not waiting_for, "waiting_for": waiting_for, **{key: told[key] for key in ("changed", "conflicts", "diff")}}
+
+
+def least_of(params: Mapping[str, Any]) -> Any:
+    """How many servers must stay in service, as the option min_in_service says."""
+    if params["min_in_service"] is None:
+        return None
+    try:
+        return parse_minimum(params["min_in_service"])
+    except ValueError as error:
+        raise ValueError("min_in_service: %s." % error) from None
 
 
 def of_balancer(options: dict[str, Any]) -> Iterator[tuple[str, str]]:

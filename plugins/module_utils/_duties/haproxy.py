@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, of_balancer, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, least_of, no_seconds, of_balancer, outcome_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -29,16 +29,20 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     source_address,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, RESTORING, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Place
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+
+
+# Seconds between two looks of one that waits.
+LOOK_SECONDS = 0.5
 
 
 class HaproxyDuty(Duty):
@@ -101,32 +105,18 @@ class HaproxyDuty(Duty):
         return self._change(act)
 
     def _change(self, act: Act) -> dict[str, Any]:
-        machine, store, haproxy, request = self.machine, self.machine.store(), self._haproxy(), act.request
-        servers = Servers(
-            DryHaproxy(haproxy, waits=bool(act.timeout) and act.await_checks) if machine.check_mode else haproxy,
-            store,
-            request,
-            self._server,
-            self._backends or None,
-            self.given["state"],
-            None if act.min_in_service is None else parse_minimum(act.min_in_service),
-            parse_places(act.addresses or ()),
-            act.await_checks,
-        )
-        engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
-        try:
-            engine.run(0.0 if machine.check_mode else act.timeout)
-        except NotThere:
-            if not self._may_be_absent():
-                raise
-            if not request.present:
-                # What the events hold in backends that are no longer named is released, too.
-                engine.driver = AbsentServers(store, self._server, None if request.event_ids else self._backends or None)
-                engine.run()
-            return outcome(engine)
-        after = [servers.describe(hold) for hold in engine.current]
-        ready = [server for server in after if request.present and server["admin_state"] == READY]
-        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
+        params = {
+            "server": self._server,
+            "backends": self._backends or None,
+            "addresses": act.addresses or [],
+            "out_state": self.given["state"],
+            "min_in_service": act.min_in_service,
+            "await_checks": act.await_checks,
+            **{name: self.given[name] for name in ("socket", "absent", "hard_stop_after")},
+        }
+        told = hold(params, self.machine, act.request, act.timeout)
+        ready = [server for server in told["servers"] if act.request.present and server["admin_state"] == READY]
+        return outcome_of(told, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
 
     def _haproxy(self) -> Haproxy:
         return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
@@ -273,3 +263,166 @@ def observe_absent(store: Store) -> dict[str, Any]:
         **machine_facts(store.state_dir),
         "absent": True,
     }
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        socket={"type": "path", "default": DEFAULT_SOCKET},
+        server={"type": "str", "required": True},
+        backends={"type": "list", "elements": "str"},
+        addresses={"type": "list", "elements": "str", "default": []},
+        out_state={"type": "str", "choices": [DRAIN, MAINT]},
+        absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
+        min_in_service={"type": "str"},
+        timeout={"type": "float", "default": 120},
+        await_checks={"type": "bool", "default": True},
+        hard_stop_after={"type": "float"},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request, timeout: float) -> dict[str, Any]:
+    """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass."""
+    check_seconds("timeout", timeout)
+    if params["backends"] is not None and not params["backends"]:
+        raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
+    least, await_checks, store = least_of(params), params["await_checks"], machine.store()
+    haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
+    servers = Servers(
+        DryHaproxy(haproxy, waits=bool(timeout) and await_checks) if machine.check_mode else haproxy,
+        store,
+        request,
+        params["server"],
+        params["backends"],
+        params["out_state"],
+        least,
+        parse_places(params["addresses"]),
+        await_checks,
+    )
+    engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
+    absent = False
+    try:
+        engine.run(0.0 if machine.check_mode else timeout)
+    except NotThere:
+        if params["absent"] != "no_traffic" or not runs_no_haproxy():
+            raise
+        absent = True
+        if not request.present:
+            # What the events hold in backends that are no longer named is released, too.
+            engine.driver = AbsentServers(store, params["server"], None if request.event_ids else params["backends"])
+            engine.run()
+    return {
+        "changed": engine.changed,
+        "servers": [] if absent else [servers.describe(hold) for hold in engine.current],
+        "conflicts": engine.conflicts,
+        "refused": engine.refused,
+        "absent": absent,
+        "waiting_for": engine.waiting_for,
+        "process": None if absent else {"pid": servers.process.pid, "started": servers.process.started},
+        "diff": engine.diff,
+    }
+
+
+def info_spec() -> dict[str, Any]:
+    """The options of C(info)."""
+    return {
+        "socket": {"type": "path", "default": DEFAULT_SOCKET},
+        "servers": {"type": "list", "elements": "str"},
+        "addresses": {"type": "list", "elements": "str", "default": []},
+        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+        "timeout": {"type": "float", "default": 0},
+        "quiet": {"type": "float", "default": 0},
+        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
+        "wait_for": {"type": "list", "elements": "str"},
+        "backends": {"type": "list", "elements": "str", "default": []},
+        "hard_stop_after": {"type": "float"},
+    }
+
+
+def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """A look at the servers of several hosts, which may wait until some of them are idle in two looks in a row."""
+    timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
+    haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
+    store = machine.store()
+    names = params["servers"]
+    if names is not None and not names:
+        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    awaited = names if params["wait_for"] is None else params["wait_for"]
+    deadline = machine.monotonic() + timeout
+    places = parse_places(params["addresses"])
+    # A server that nobody checks is asked in the first look only.
+    asked: dict[Any, Any] = {}
+    try:
+        watch = Watch(observe(haproxy, store, names, places, asked), machine)
+    except NotThere:
+        if params["absent"] != "no_traffic" or not runs_no_haproxy():
+            raise
+        return dict(observe_absent(store), clock=machine.monotonic(), idle=True)
+    backends = params["backends"]
+    there = {server["server"] for server in watch.seen["servers"] if not backends or server["backend"] in backends}
+    missing = [name for name in awaited or () if name not in there]
+    if missing and params["wait_for"] is not None:
+        raise HaproxyError("No backend of HAProxy on socket %s shows a server %r (option wait_for)." % (haproxy.path, missing[0]))
+    if missing and timeout and not machine.check_mode:
+        raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
+    if not timeout or machine.check_mode:
+        idle = not missing and is_idle(watch.seen["servers"], awaited, backends)
+        return dict(with_own_ports(watch.seen), clock=watch.at, idle=idle)
+    twice: set[Key] = set()
+    while not is_idle(watch.seen["servers"], awaited, backends, twice):
+        left = deadline - machine.monotonic()
+        machine.still_wanted()
+        before = idle_servers(watch.seen)
+        machine.sleep(max(0.0, min(LOOK_SECONDS, left, watch.quiet_in(before, quiet))))
+        if left < LOOK_SECONDS:
+            break
+        watch.saw(observe(haproxy, store, names, places, asked))
+        twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
+    for server in watch.seen["servers"]:
+        key = server["backend"], server["server"]
+        server["idle"] = key in twice
+        server["quiet_for"] = round(watch.quiet_for(key), 3)
+    return dict(with_own_ports(watch.seen), clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
+
+
+class Watch:
+    """The last of several looks, and since when each server has had no new session."""
+
+    def __init__(self, seen: dict[str, Any], machine: Machine) -> None:
+        self._machine = machine
+        self._since: dict[Key, tuple[Any, float]] = {}
+        self.saw(seen)
+
+    def saw(self, seen: dict[str, Any]) -> None:
+        self.seen = seen
+        self.at = self._machine.monotonic()
+        process = seen["process"]["pid"], seen["process"]["started"]
+        for server in seen["servers"]:
+            key = server["backend"], server["server"]
+            # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
+            out = server["admin_state"] != READY
+            state = process, out, server["total_sessions"]
+            if self._since.get(key, (None, 0.0))[0] != state:
+                self._since[key] = state, self.at
+
+    def quiet_for(self, key: Key) -> float:
+        return self.at - self._since[key][1]
+
+    def quiet_in(self, keys: Iterable[Key], quiet: float) -> float:
+        """Seconds until the next of these servers has been without a new session for so long; LOOK_SECONDS if none is about to be."""
+        left = [quiet - self.quiet_for(key) for key in keys]
+        return min([seconds for seconds in left if seconds > 0], default=LOOK_SECONDS)
+
+
+def idle_servers(seen: dict[str, Any]) -> set[Key]:
+    return {(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]}
+
+
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, backends: Collection[str] = (), twice: Collection[Key] | None = None) -> bool:
+    """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
+    return all(
+        server["idle"] if twice is None else (server["backend"], server["server"]) in twice
+        for server in servers
+        if (awaited is None or server["server"] in awaited) and (not backends or server["backend"] in backends)
+    )

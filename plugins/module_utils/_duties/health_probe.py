@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN as IN_MEANING
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import OUT as OUT_MEANING
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
@@ -33,8 +33,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     record_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_writable
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
 # The address from which the probes of Azure Load Balancer come.
 AZURE_PROBE = "168.63.129.16"
@@ -55,6 +57,7 @@ NEEDS = {
 SAMPLE_SECONDS = 0.05
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
+ERRORS = (ProbeError, ConnectionsError)
 
 
 class HealthProbeDuty(Duty):
@@ -62,7 +65,7 @@ class HealthProbeDuty(Duty):
     traffic = True
     # All that is held of a host's health answers goes back together.
     once = True
-    driver_errors = (ProbeError, ConnectionsError)
+    driver_errors = ERRORS
     options = {
         "action": {"type": "str", "choices": list(ACTIONS), "required": True},
         "file": {"type": "path"},
@@ -164,11 +167,9 @@ class HealthProbeDuty(Duty):
         return self._change(act, self._action())
 
     def _change(self, act: Act, action: Any) -> dict[str, Any]:
-        machine, store = self.machine, self._store()
-        driver = HealthAnswers(store, act.request, action, self._host.action_of, self._host.boot_id(), dry=machine.check_mode, clock=self._host.clock)
-        engine = Engine(driver, store, act.request, machine.monotonic, machine.sleep)
-        engine.run(0.0 if machine.check_mode else act.timeout)
-        passing = act.request.present and any(driver.describe(hold)["state"] != FAILING for hold in engine.current)
+        machine = self.machine
+        engine = _change(machine, self._host, act.request, action, act.timeout)
+        passing = act.request.present and any(engine.driver.describe(hold)["state"] != FAILING for hold in engine.current)
         return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
 
     def _store(self) -> Any:
@@ -196,6 +197,117 @@ class HealthProbeDuty(Duty):
         """What is acted on, as users know it."""
         on = self.given[NEEDS[self.given["action"]][0]]
         return "port %d" % on if self.given["action"] == "responder" else str(on)
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(hold_argument_spec(), **action_spec())
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Make the health answer fail, or let it pass again."""
+    health = machine.health()
+    action = health.action_from(params)
+    if request.present and action is None:
+        raise ValueError("action is required when state is present: say how the health answer is made to fail.")
+    engine = _change(machine, health, request, action, 0.0)
+    return dict(engine.result("answers"), waiting_for=engine.waiting_for)
+
+
+def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float) -> Engine[Any]:
+    store = health.store({"state_dir": machine.state_dir}, dry=machine.check_mode)
+    driver = HealthAnswers(store, request, action, health.action_of, health.boot_id(), dry=machine.check_mode, clock=health.clock)
+    engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
+    engine.run(0.0 if machine.check_mode else timeout)
+    return engine
+
+
+def info_spec() -> dict[str, Any]:
+    """The options of C(info)."""
+    return dict(
+        action_spec(),
+        notice={"type": "float", "default": 0},
+        url={"type": "str"},
+        validate_certs={"type": "bool", "default": False},
+        ports={"type": "list", "elements": "int", "default": []},
+        peer={"type": "list", "elements": "str", "default": [AZURE_PROBE]},
+        wait_for={"type": "list", "elements": "str", "default": []},
+        quiet={"type": "float", "default": 0},
+        timeout={"type": "float", "default": 0},
+        state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
+    )
+
+
+def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """A look at the health answer, which may wait until the balancer must have noticed and nobody is connected."""
+    health, monotonic = machine.health(), machine.monotonic
+    timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
+    check_seconds("notice", params["notice"])
+    check_ports(params["ports"])
+    if params["action"] is None:
+        raise ValueError("action is required: say how the health answer is made to fail.")
+    action = problem = None
+    try:
+        action = health.action_from(params)
+        action.check()
+    except (ProbeError, SystemdError) as error:
+        problem = str(error)
+    store = health.store({"state_dir": machine.state_dir})
+    look = Look(params, action, store, health.boot_id(), health)
+    deadline = monotonic() + (timeout if params["wait_for"] and not machine.check_mode and not problem else 0.0)
+    look.begin(monotonic)
+    seen = _nothing(store) if problem else look.see()
+    looked_at = monotonic()
+
+    def quiet_for() -> float:
+        return quiet_since_noticed(seen, look.arrivals.quiet_for, params["notice"])
+
+    while not problem and not (is_idle(seen) and quiet_for() >= quiet):
+        left = deadline - monotonic()
+        if left <= 0:
+            break
+        machine.still_wanted()
+        machine.sleep(min(health.sample_seconds, left))
+        look.arrivals.see()
+        if monotonic() - looked_at >= health.look_seconds:
+            seen, looked_at = look.see(), monotonic()
+    look.arrivals.see()
+    if not problem and looked_at < monotonic() - health.sample_seconds:
+        seen = look.see()
+    return dict(
+        seen,
+        new_connections=[{"port": port, "count": look.arrivals.new[port]} for port in sorted(look.arrivals.new)],
+        quiet_for=round(quiet_for(), 3),
+        closed_ago=round(look.arrivals.closed_ago, 3),
+        idle=not problem and is_idle(seen) and quiet_for() >= quiet,
+        problem=problem,
+        state_dir_problem=_state_dir_problem(health, store),
+        clock=health.clock(),
+        time=utc_now(),
+    )
+
+
+def quiet_since_noticed(seen: Mapping[str, Any], quiet_for: float, notice: float) -> float:
+    """Seconds without a new connection, of those since the load balancer must have noticed."""
+    failing = seen["answer"]["failing_for"] if seen["answer"] else None
+    return quiet_for if failing is None else max(0.0, min(quiet_for, failing - notice))
+
+
+def is_idle(seen: Mapping[str, Any]) -> bool:
+    passes = seen["probe"] is not None and seen["probe"]["passes"]
+    return seen["notice_left"] == 0 and not passes and not seen["connections"]
+
+
+def _nothing(store: Any) -> dict[str, Any]:
+    return {"answer": None, "notice_left": None, "probe": None, "connections": [], "holds": store.records(KIND)}
+
+
+def _state_dir_problem(health: Any, store: Any) -> str | None:
+    try:
+        health.check_writable(store.state_dir)
+    except HoldError as error:
+        return str(error)
+    return None
 
 
 class LookedAt(ThisMachine):

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.service import look_at
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, DryIis, Things
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
@@ -56,8 +57,31 @@ class IisDuty(Duty):
         return self._change(act)
 
     def _change(self, act: Act) -> dict[str, Any]:
-        machine, store = self.machine, self.machine.store()
-        iis, timeout = (DryIis(machine.iis()), 0.0) if machine.check_mode else (machine.iis(), act.timeout)
-        engine = Engine(Things(iis, store, act.request, self._things, machine.monotonic, machine.sleep), store, act.request, machine.monotonic, machine.sleep)
-        engine.run(timeout)
-        return outcome(engine)
+        return outcome(_change(self.machine, act.request, self._things, act.timeout))
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        sites={"type": "list", "elements": "str", "default": []},
+        pools={"type": "list", "elements": "str", "default": []},
+        timeout={"type": "float", "default": 0},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Stop sites and pools in their order and hold them, or release the hold. Without any: all that are on record."""
+    timeout = check_seconds("timeout", params["timeout"])
+    things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
+    if request.present and not things:
+        raise ValueError("sites and pools are empty: name at least one site or pool.")
+    return _change(machine, request, list(dict.fromkeys(things)) or None, timeout).result("things")
+
+
+def _change(machine: Machine, request: Request, things: list[tuple[str, str]] | None, timeout: float) -> Engine[Any]:
+    store = machine.store()
+    iis, timeout = (DryIis(machine.iis()), 0.0) if machine.check_mode else (machine.iis(), timeout)
+    engine = Engine(Things(iis, store, request, things, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
+    engine.run(timeout)
+    return engine

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Errors
@@ -35,12 +35,15 @@ class ThisMachine:
         ports: Iterable[int] = (),
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        still_wanted: Callable[[], None] = lambda: None,
     ) -> None:
+        """``still_wanted``: what a wait calls about twice a second. It ends the wait, by an exception, if nobody waits for the answer any more."""
         self.state_dir = state_dir
         self.check_mode = check_mode
         self.ports = list(ports)
         self.monotonic = monotonic
         self.sleep = sleep
+        self.still_wanted = still_wanted
         self._run_command = run_command
 
     @property
@@ -68,7 +71,7 @@ class ThisMachine:
         return Systemd(self.run_command)
 
     def iis(self) -> Any:
-        raise NotImplementedError("no duty here needs it")
+        raise ValueError("IIS runs on Windows hosts only, and this is none.")
 
     def health(self) -> Any:
         from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import LookedAt
@@ -84,6 +87,34 @@ class ThisMachine:
         from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 
         return read_boot_id()
+
+    def client(self, params: Mapping[str, Any]) -> Any:
+        """The client of its metadata service."""
+        from ansible_collections.graceful.azure.plugins.module_utils._imds import client_from_params
+
+        return client_from_params(params)
+
+    def clock(self) -> Callable[[], float]:
+        """Its clock, in seconds since 1970."""
+        return time.time
+
+    def answers(self, asked: Mapping[str, Any], seconds: float) -> str | None:
+        """None if the port and the URL answer, otherwise why not."""
+        from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
+
+        return ask(asked, seconds)
+
+    def host(self, params: Mapping[str, Any]) -> Any:
+        """What a look at a host reads of it."""
+        from ansible_collections.graceful.azure.plugins.module_utils._host_look import ThisHost
+
+        return ThisHost(params, not self.check_mode, self.run_command)
+
+    def note(self, entry: dict[str, Any]) -> bool:
+        """Write an entry to its journal, if it has one. Returns whether that was done."""
+        from ansible_collections.graceful.azure.plugins.module_utils import _journald
+
+        return _journald.write(entry)
 
     def take(self, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         # The folder of the records is locked.

@@ -14,26 +14,32 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, of_balancer, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, least_of, no_seconds, of_balancer, outcome_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import Look, Servers, Silence
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
     # A server in a result: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
+
+
+# Seconds between two looks of one that waits.
+LOOK_SECONDS = 0.5
 
 
 class NginxDuty(Duty):
@@ -110,14 +116,10 @@ class NginxDuty(Duty):
         return self._change(act)
 
     def _change(self, act: Act) -> dict[str, Any]:
-        machine, store, request = self.machine, self.machine.store(), act.request
-        least = None if act.min_in_service is None else parse_minimum(act.min_in_service)
-        places = None if act.addresses is None else parse_places(act.addresses)
-        servers = Servers(self._nginx(), store, request, self._server, self._files or None, least, dry=machine.check_mode, places=places)
-        engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
-        engine.run()
-        up = [server for server in map(servers.describe, engine.current) if request.present and not server["down"]]
-        return outcome(engine, still=["%s in upstream %s is in rotation" % (server["server"], server["upstream"]) for server in up])
+        params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
+        told = hold(dict(params, configuration=self.given["configuration"]), self.machine, act.request)
+        up = [server for server in told["servers"] if act.request.present and not server["down"]]
+        return outcome_of(told, still=["%s in upstream %s is in rotation" % (server["server"], server["upstream"]) for server in up])
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
@@ -184,3 +186,160 @@ def _others(server: dict[str, Any]) -> Iterator[str]:
         yield "somebody else gave %s the parameter down" % place
     elif condition == "lost":
         yield "%s is in rotation: the run that was to take it out was cut off" % place
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        server={"type": "str", "required": True},
+        addresses={"type": "list", "elements": "str"},
+        files={"type": "list", "elements": "path"},
+        configuration={"type": "path"},
+        min_in_service={"type": "str"},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Put or release the hold on the lines of a server."""
+    if params["files"] is not None and not params["files"]:
+        raise ValueError("files is an empty list: name at least one file, or leave the option out for all.")
+    least = least_of(params)
+    nginx, store = Nginx(machine.run_command, params["configuration"]), machine.store()
+    places = None if params["addresses"] is None else parse_places(params["addresses"])
+    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=machine.check_mode, places=places)
+    engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
+    engine.run()
+    return {
+        "changed": engine.changed,
+        "servers": [servers.describe(hold) for hold in engine.current],
+        "conflicts": engine.conflicts,
+        "refused": engine.refused,
+        "waiting_for": engine.waiting_for,
+        "process": nginx.process,
+        "diff": engine.diff,
+    }
+
+
+def info_spec() -> dict[str, Any]:
+    """The options of C(info)."""
+    return {
+        "servers": {"type": "list", "elements": "str"},
+        "addresses": {"type": "list", "elements": "str", "default": []},
+        "files": {"type": "list", "elements": "path", "default": []},
+        "configuration": {"type": "path"},
+        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+        "timeout": {"type": "float", "default": 0},
+        "quiet": {"type": "float", "default": 0},
+        "wait_for": {"type": "list", "elements": "str"},
+    }
+
+
+def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """A look at the lines of several hosts, which may wait until some of them are idle in two looks in a row."""
+    timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
+    names = params["servers"]
+    if names is not None and not names:
+        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    awaited = names if params["wait_for"] is None else params["wait_for"]
+    deadline = machine.monotonic() + timeout
+    nginx = Nginx(machine.run_command, params["configuration"])
+    store = machine.store()
+    addresses = parse_places(params["addresses"])
+    resolver = Resolver()
+    watch = Watch(machine)
+    seen = watch.saw(Look(nginx, store, resolver=resolver))
+    present = {server["server"] for server in seen.servers}
+    spellings = {spelled(name) for name in present}
+    missing = [name for name in awaited or () if spelled(name) not in spellings]
+    if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
+        option = "servers" if params["wait_for"] is None else "wait_for"
+        raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
+    seen, problem = tested(nginx, lambda: watch.saw(Look(nginx, store, resolver=resolver)), seen)
+    twice: set[Key] | None = None
+    if timeout and not machine.check_mode:
+        twice = set()
+        while not is_idle(seen.servers, awaited, twice):
+            left = deadline - machine.monotonic()
+            machine.still_wanted()
+            before = idle_servers(seen.servers)
+            machine.sleep(max(0.0, min(LOOK_SECONDS, left)))
+            if left < LOOK_SECONDS:
+                break
+            seen = watch.saw(Look(nginx, store, resolver=resolver))
+            twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
+    servers = []
+    concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}
+    shown = [server for server in seen.servers if (server["context"], server["upstream"]) in concerned]
+    silence = Silence(resolver, seen.has_udp)
+    silence.ask(seen.lines[key_of(server)] for server in shown if server["in_service"])
+    for server in shown:
+        key = key_of(server)
+        idle = server["idle"] if twice is None else key in twice
+        silent = silence.of(seen.lines[key]) if server["in_service"] else None
+        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle, silent=silent))
+    return {
+        "process": nginx.process,
+        "configuration": nginx.configuration,
+        "configuration_problem": problem,
+        "rights_problem": rights_problem(nginx, servers),
+        "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"]},
+        "servers": servers,
+        "passes": seen.passes,
+        "beside": {text: sum(seen.beside(*place) for place in parse_places([text])) for text in params["addresses"]},
+        "missing": [name for name in names or () if spelled(name) not in spellings],
+        "present": sorted(present),
+        "holds": seen.holds,
+        "other_holds": seen.others,
+        **machine_facts(store.state_dir),
+        "clock": watch.at,
+        "idle": not missing and is_idle(seen.servers, awaited, twice),
+    }
+
+
+class Watch:
+    """Since when each server has been idle in several looks."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._since: dict[Key, float] = {}
+
+    def saw(self, seen: Look) -> Look:
+        self.at = self._machine.monotonic()
+        for server in seen.servers:
+            key = key_of(server)
+            if not server["idle"] or key not in self._since:
+                self._since[key] = self.at
+        return seen
+
+    def quiet_for(self, key: Key) -> float:
+        return self.at - self._since[key]
+
+
+def concerning(servers: Sequence[dict[str, Any]], names: Collection[str] | None, addresses: Collection[Any]) -> Sequence[dict[str, Any]]:
+    """The servers that a look is about: those of these names, all that lead to the same hosts or to these addresses, and all that lead nobody knows where."""
+    if names is None:
+        return servers
+    spellings = {spelled(name) for name in names}
+    named = [server for server in servers if spelled(server["server"]) in spellings or server["for_server"] in names]
+    own = {place_of(told) for server in named for told in server["leads_to"]}
+
+    def leads_there(server: dict[str, Any]) -> bool:
+        places = [place_of(told) for told in server["leads_to"]]
+        return any(is_same_host(place, own) or not isinstance(place, str) and (place in addresses or (place[0], None) in addresses) for place in places)
+
+    return [server for server in servers if server in named or server["unresolved"] or leads_there(server)]
+
+
+def idle_servers(servers: Iterable[dict[str, Any]]) -> set[Key]:
+    return {key_of(server) for server in servers if server["idle"]}
+
+
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, twice: Collection[Key] | None = None) -> bool:
+    """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
+    spellings = {spelled(name) for name in awaited or ()}
+    return all(
+        server["idle"] if twice is None else key_of(server) in twice
+        for server in servers
+        if awaited is None or spelled(server["server"]) in spellings or server["for_server"] in awaited
+    )

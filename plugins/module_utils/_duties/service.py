@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STARTING, STOPPING
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import DrySystemd, Services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
@@ -52,12 +53,28 @@ class ServiceDuty(Duty):
         return self._change(act)
 
     def _change(self, act: Act) -> dict[str, Any]:
-        machine, store = self.machine, self.machine.store()
-        services, timeout = (DrySystemd(machine.services()), 0.0) if machine.check_mode else (machine.services(), act.timeout)
-        driver = Services(services, store, act.request, [self.name], timeout, machine.monotonic, machine.sleep)
-        engine = Engine(driver, store, act.request, machine.monotonic, machine.sleep)
-        engine.run(timeout)
-        return outcome(engine)
+        return outcome(_change(self.machine, act.request, [self.name], act.timeout))
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(hold_argument_spec(), services={"type": "list", "elements": "str"}, timeout={"type": "float", "default": 0})
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Stop services in their order and hold them, or release the hold. Without C(services): all that are on record."""
+    timeout = check_seconds("timeout", params["timeout"])
+    if params["services"] is not None and not params["services"]:
+        raise ValueError("services is an empty list: name at least one service.")
+    return _change(machine, request, params["services"], timeout).result("services")
+
+
+def _change(machine: Machine, request: Request, names: list[str] | None, timeout: float) -> Engine[Any]:
+    store = machine.store()
+    services, timeout = (DrySystemd(machine.services()), 0.0) if machine.check_mode else (machine.services(), timeout)
+    engine = Engine(Services(services, store, request, names, timeout, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
+    engine.run(timeout)
+    return engine
 
 
 def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:

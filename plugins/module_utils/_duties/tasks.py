@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, holders, new_record, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
@@ -124,6 +124,25 @@ class Tasks(Driver[str]):
             raise AssertionError("the engine gives back nothing else")
         # One call says that the undoing begins, and a later one that it is done.
         yield dict(hold.record, done=False, phase=BEGUN) if self._done is False else None
+
+
+def hold_spec() -> dict[str, Any]:
+    """The options of C(hold)."""
+    return dict(
+        hold_argument_spec(),
+        name={"type": "list", "elements": "str", "required": True},
+        done={"type": "bool"},
+        this_boot={"type": "bool", "default": False},
+        journal={"type": "dict", "default": {}},
+    )
+
+
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
+    """Write or remove records of these names."""
+    names = list(dict.fromkeys(params["name"]))
+    if not names or not all(name.strip() for name in names):
+        raise ValueError("name is empty: give the hold a name.")
+    return put(machine.store(), request, names, params["done"], machine.boot_id() if params["this_boot"] else None)
 
 
 def put(store: Any, request: Request, names: list[str], done: bool | None, boot_id: str | None) -> dict[str, Any]:

@@ -79,6 +79,16 @@ def run_module(action: ActionBase, module: str, args: Options, task_vars: Variab
     return run(action, module, args, task_vars, pause)
 
 
+def ask_machine(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
+    """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none."""
+    if not is_windows(action, task_vars):
+        result: Json = action._execute_module(module_name="graceful.azure.machine", module_args={"request": request}, task_vars=task_vars)
+        return result
+    from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import answer_request
+
+    return answer_request(action, request, task_vars, pause)
+
+
 def script(name: str) -> str:
     """The text of one of our scripts."""
     with open(os.path.join(os.path.dirname(__file__), "scripts", f"{name}.ps1"), encoding="ascii") as file:

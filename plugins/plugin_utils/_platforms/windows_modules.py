@@ -9,36 +9,26 @@ Options, decisions and results are those of the modules themselves. Only what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED, ProbeError
+from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
-from ansible_collections.graceful.azure.plugins.module_utils._iis import IisError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 from ansible_collections.graceful.azure.plugins.modules import (
-    approval_hold,
     connections_info,
     duty,
     duty_info,
-    health_probe_hold,
-    health_probe_info,
     hold_repair,
-    host_observation,
-    iis_hold,
     scheduled_events_approve,
     scheduled_events_info,
     scheduled_events_wait,
-    service_hold,
-    task_hold,
-    wait_for_answer,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
@@ -54,14 +44,28 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json,
 if TYPE_CHECKING:
     from ansible.plugins.action import ActionBase
 
-ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, IisError, ProbeError, SystemdError, WindowsError, ValueError)
+ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 DUTIES = ("health_probe", "service", "iis", "tasks")
 """The types of duties of a Windows host."""
+CALLS = (
+    "approval_hold",
+    "health_probe_hold",
+    "health_probe_info",
+    "host_observation",
+    "iis_hold",
+    "service_hold",
+    "task_hold",
+    "wait_for_answer",
+)
+"""What a Windows host can be asked (C(_handle.py))."""
 
 
 def run(action: ActionBase, name: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
-    """Run a module. Returns its result."""
+    """Run a module, or answer a call. Returns the result."""
+    if name in CALLS:
+        windows = Windows(action, task_vars, pause)
+        return answer(name, _with_folder(args), _machines(windows), _spec_of)
     if name not in MODULES:
         return {"failed": True, "changed": False, "msg": f"graceful.azure.{name} does not run on Windows hosts."}
     module, conditions, call = MODULES[name]
@@ -75,25 +79,50 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
         return {"failed": True, "changed": False, "msg": str(error)}
 
 
+def answer_request(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
+    """What the module machine returns for a request to a machine that runs modules."""
+    asked = [*(request.get("acts") or ()), *([request["look"]] if request.get("look") else ())]
+    unknown = [each["call"] for each in asked if each["call"] not in CALLS]
+    if unknown:
+        return {"failed": True, "changed": False, "msg": f"graceful.azure.{unknown[0]} does not run on Windows hosts."}
+    there = {key: [dict(each, args=_with_folder(each["args"])) for each in request.get(key) or ()] for key in ("acts",)}
+    look = request.get("look")
+    given = dict(there, look=dict(look, args=_with_folder(look["args"]))) if look else there
+    return handle(given, _machines(Windows(action, task_vars, pause)), _spec_of)
+
+
+def _machines(windows: Windows) -> Callable[[Mapping[str, Any]], DutiesThere]:
+    return lambda params: DutiesThere(windows, params, windows.check_mode)
+
+
 def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
-    """The options in their types, and what is wrong with them. A path is one of the host, so nothing is made of it here."""
+    """The options in their types, and what is wrong with them."""
+    checked = ArgumentSpecValidator(_spec_of(spec), **conditions).validate(_with_folder(args))
+    return checked.validated_parameters, "; ".join(checked.error_messages)
+
+
+def _spec_of(spec: Options) -> Options:
+    """A path is one of the host, so nothing is made of it here."""
     spec = plain_paths(spec)
     if "default" in spec.get("state_dir", {}):
         spec["state_dir"]["default"] = STATE_DIR
+    return spec
+
+
+def _with_folder(args: Options) -> Options:
     given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
     if given.get("state_dir") == DEFAULT_STATE_DIR:
         given["state_dir"] = STATE_DIR  # in place of the default of other hosts
-    checked = ArgumentSpecValidator(spec, **conditions).validate(given)
-    return checked.validated_parameters, "; ".join(checked.error_messages)
+    return given
 
 
 class DutiesThere(ThisMachine):
     """What duties need of a Windows host."""
 
-    errors = (WindowsError,)
+    errors: tuple[type[Exception], ...] = (WindowsError,)
 
-    def __init__(self, windows: Windows, params: Options, check_mode: bool) -> None:
-        super().__init__(None, params["state_dir"], check_mode, params["ports"], windows.monotonic, windows.pause)
+    def __init__(self, windows: Windows, params: Mapping[str, Any], check_mode: bool) -> None:
+        super().__init__(None, params.get("state_dir") or STATE_DIR, check_mode, params.get("ports") or (), windows.monotonic, windows.pause)
         self._windows = windows
 
     @staticmethod
@@ -119,16 +148,28 @@ class DutiesThere(ThisMachine):
     def boot_id(self) -> str:
         return boot_of(self._windows)
 
+    def client(self, params: Mapping[str, Any]) -> Client:
+        return Client(self._windows, dict(params))
+
+    def clock(self) -> Callable[[], float]:
+        return clock_of(self._windows)
+
+    def answers(self, asked: Mapping[str, Any], seconds: float) -> str | None:
+        return ask(self._windows, dict(asked), seconds)
+
+    def host(self, params: Mapping[str, Any]) -> Host:
+        return Host(self._windows, dict(params))
+
+    def note(self, entry: Json) -> bool:
+        # There is no journal to write to.
+        return True
+
     def take(self, step: Callable[[], Json]) -> Json:
         return anew(step)
 
 
 def _client(windows: Windows) -> Callable[[Options], Client]:
     return lambda params: Client(windows, params)
-
-
-def _records(windows: Windows, params: Options) -> Records:
-    return Records(windows, params["state_dir"], dry=windows.check_mode)
 
 
 def _with_warnings(result: Json, warnings: Iterable[str]) -> Json:
@@ -145,34 +186,6 @@ def _approve(windows: Windows, params: Options) -> Json:
 
 def _wait(windows: Windows, params: Options) -> Json:
     return _with_warnings(*scheduled_events_wait.run(params, windows.check_mode, _client(windows)))
-
-
-def _approval(windows: Windows, params: Options) -> Json:
-    store = Records(windows, params["state_dir"])
-    # An approval is never begun anew: whether the request was sent is on record.
-    return _with_warnings(*approval_hold.run(params, windows.check_mode, _client(windows), store, clock_of(windows)))
-
-
-def _services(windows: Windows, params: Options) -> Json:
-    return anew(lambda: service_hold.run(params, windows.check_mode, systemd=WindowsServices(windows), store=_records(windows, params)))
-
-
-def _iis(windows: Windows, params: Options) -> Json:
-    return anew(lambda: iis_hold.run(params, windows.check_mode, WindowsIis(windows), _records(windows, params)))
-
-
-def _tasks(windows: Windows, params: Options) -> Json:
-    return anew(lambda: task_hold.run(params, windows.check_mode, store=_records(windows, params), boot_id=lambda: boot_of(windows)))
-
-
-def _probe(windows: Windows, params: Options) -> Json:
-    return anew(lambda: health_probe_hold.run(params, windows.check_mode, machine=Machine(windows, params)))
-
-
-def _probe_info(windows: Windows, params: Options) -> Json:
-    machine = Machine(windows, params)
-    seen = health_probe_info.run(params, check_mode=windows.check_mode, monotonic=windows.monotonic, sleep=windows.pause, machine=machine)
-    return dict(seen, changed=False)
 
 
 def _duty(windows: Windows, params: Options) -> Json:
@@ -196,31 +209,13 @@ def _connections(windows: Windows, params: Options) -> Json:
     return dict(connections_info.run(params, windows.check_mode, lambda ports, told_apart: counted(windows, ports, told_apart), records), changed=False)
 
 
-def _answer(windows: Windows, params: Options) -> Json:
-    result: Json = wait_for_answer.run(params, windows.check_mode, lambda asked: ask(windows, asked, asked["request_timeout"]))
-    return result
-
-
-def _observe(windows: Windows, params: Options) -> Json:
-    look = host_observation.Look(params, False, monotonic=windows.monotonic, sleep=windows.pause, host=Host(windows, params))
-    return dict(look.run(), changed=False)
-
-
 MODULES: dict[str, tuple[ModuleType, Options, Callable[[Windows, Options], Json]]] = {
-    "approval_hold": (approval_hold, {}, _approval),
     "connections_info": (connections_info, {}, _connections),
     "duty": (duty, {"required_if": duty.REQUIRED_IF}, _duty),
     "duty_info": (duty_info, {}, _duty_info),
-    "health_probe_hold": (health_probe_hold, {"required_if": health_probe_hold.REQUIRED_IF}, _probe),
-    "health_probe_info": (health_probe_info, {"required_if": REQUIRED}, _probe_info),
     "hold_repair": (hold_repair, {}, _repair),
-    "host_observation": (host_observation, {}, _observe),
-    "iis_hold": (iis_hold, {"required_if": iis_hold.REQUIRED_IF}, _iis),
     "scheduled_events_approve": (scheduled_events_approve, {}, _approve),
     "scheduled_events_info": (scheduled_events_info, {}, _info),
     "scheduled_events_wait": (scheduled_events_wait, {}, _wait),
-    "service_hold": (service_hold, {"required_if": service_hold.REQUIRED_IF}, _services),
-    "task_hold": (task_hold, {"required_if": task_hold.REQUIRED_IF}, _tasks),
-    "wait_for_answer": (wait_for_answer, {"required_one_of": wait_for_answer.REQUIRED_ONE_OF}, _answer),
 }
 """By name: the module, the conditions of its options, and what runs in its place."""

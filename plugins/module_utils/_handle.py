@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""What a machine is asked: acts in their order, then a look. One function answers, whoever runs it: a module, or the controller for a machine that runs none.
+
+The look never shows less than the acts have changed, since it comes after them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Errors, Machine
+
+    Params = Mapping[str, Any]
+    Result = dict[str, Any]
+
+
+class Call(NamedTuple):
+    """Something that a machine can be asked. C(conditions): what its options need besides their types. C(errors): what is told as a failure."""
+
+    spec: dict[str, Any]
+    run: Callable[[Params, Machine], Result]
+    errors: Errors = ()
+    conditions: dict[str, Any] = {}
+    # What is told of the machine even then.
+    of_failure: Callable[[Params], Result] = lambda params: {}
+
+
+HOLDS = {"required_if": [("state", "present", ("event_ids",))]}
+
+
+def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
+    """Answer a request.
+
+    C(acts): each has the C(call) that it is and its C(args). An act is begun when all before it that have C(counts) are done; one that has C(otherwise),
+    when one of these is not.
+    C(look): the same, with C(rest): the seconds that must have passed since the request began.
+
+    C(machine) makes the machine from the options of a call. C(spec_of): its options as they are on such a machine.
+
+    Returns C(acts), one result for each that was begun (None for others), and C(look). What went wrong in a call is told in its result: C(failed), C(msg).
+    """
+    here = machine({})
+    began = here.monotonic()
+    told: list[Result | None] = []
+    goes_on = True
+    for act in request.get("acts") or ():
+        told.append(answer(act["call"], act["args"], machine, spec_of) if goes_on != bool(act.get("otherwise")) else None)
+        if act.get("counts"):
+            goes_on = goes_on and told[-1] is not None and bool(told[-1].get("done"))
+    look = request.get("look")
+    if not look:
+        return {"acts": told}
+    here.sleep(max(0.0, float(look.get("rest") or 0.0) - (here.monotonic() - began)))
+    return {"acts": told, "look": answer(look["call"], look["args"], machine, spec_of)}
+
+
+def answer(name: str, args: Params, machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
+    """The result of one call."""
+    call = CALLS[name]()
+    checked = ArgumentSpecValidator(spec_of(call.spec), **call.conditions).validate(dict(args))
+    if checked.error_messages:
+        return {"failed": True, "changed": False, "msg": "; ".join(checked.error_messages)}
+    params = checked.validated_parameters
+    there = machine(params)
+    try:
+        return call.run(params, there)
+    except (DriverError, HoldError, ValueError) + call.errors + there.errors as error:
+        return {"failed": True, "changed": False, "msg": str(error), **call.of_failure(params)}
+
+
+def _held(hold: Callable[[Params, Machine, Request], Result]) -> Callable[[Params, Machine], Result]:
+    return lambda params, machine: machine.take(lambda: hold(params, machine, Request.from_params(params)))
+
+
+# Each loads only what it needs.
+
+
+def _haproxy_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
+
+    return Call(
+        haproxy.hold_spec(), _held(lambda params, machine, request: haproxy.hold(params, machine, request, params["timeout"])), haproxy.HaproxyDuty.driver_errors, HOLDS
+    )
+
+
+def _haproxy_info() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import readable_records
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND
+
+    errors = haproxy.HaproxyDuty.driver_errors
+    return Call(haproxy.info_spec(), haproxy.info, errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)})
+
+
+def _nginx_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
+
+    return Call(nginx.hold_spec(), _held(nginx.hold), nginx.NginxDuty.driver_errors, HOLDS)
+
+
+def _nginx_info() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import readable_records
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND
+
+    errors = nginx.NginxDuty.driver_errors
+    return Call(nginx.info_spec(), nginx.info, errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)})
+
+
+def _health_probe_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
+    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED
+
+    conditions = {"required_if": [("state", "present", ("event_ids", "action")), *REQUIRED]}
+    return Call(health_probe.hold_spec(), _held(health_probe.hold), health_probe.ERRORS, conditions)
+
+
+def _health_probe_info() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
+    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED
+
+    return Call(health_probe.info_spec(), health_probe.info, health_probe.ERRORS, {"required_if": REQUIRED})
+
+
+def _azure_load_balancer_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer as azure
+
+    one = [("address", "ip_address")]
+    return Call(azure.hold_spec(), _held(azure.hold), azure.AzureLoadBalancerDuty.driver_errors, dict(HOLDS, required_one_of=one, mutually_exclusive=one))
+
+
+def _azure_load_balancer_info() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer as azure
+
+    return Call(azure.info_spec(), lambda params, machine: azure.info(params), azure.AzureLoadBalancerDuty.driver_errors)
+
+
+def _service_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import service
+
+    return Call(service.hold_spec(), _held(service.hold), (), {"required_if": [("state", "present", ("event_ids", "services"))]})
+
+
+def _iis_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import iis
+
+    return Call(iis.hold_spec(), _held(iis.hold), (), HOLDS)
+
+
+def _cluster_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
+
+    return Call(cluster.hold_spec(), _held(cluster.hold), (), {"required_if": [("state", "present", ("event_ids", "type", "name"))]})
+
+
+def _task_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import tasks
+
+    return Call(tasks.hold_spec(), _held(tasks.hold), (), HOLDS)
+
+
+def _approval_hold() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils import _approval_record
+    from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
+    from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
+
+    return Call(_approval_record.argument_spec(), _approval_record.approve, (ImdsError, RefusedError))
+
+
+def _wait_for_answer() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils import _answer
+
+    return Call(_answer.argument_spec(), _answer.await_answer, (), {"required_one_of": _answer.REQUIRED_ONE_OF})
+
+
+def _host_observation() -> Call:
+    from ansible_collections.graceful.azure.plugins.module_utils import _host_look
+
+    return Call(_host_look.argument_spec(), _host_look.look_at_host)
+
+
+CALLS: dict[str, Callable[[], Call]] = {
+    "approval_hold": _approval_hold,
+    "azure_load_balancer_hold": _azure_load_balancer_hold,
+    "azure_load_balancer_info": _azure_load_balancer_info,
+    "cluster_hold": _cluster_hold,
+    "haproxy_hold": _haproxy_hold,
+    "haproxy_info": _haproxy_info,
+    "health_probe_hold": _health_probe_hold,
+    "health_probe_info": _health_probe_info,
+    "host_observation": _host_observation,
+    "iis_hold": _iis_hold,
+    "nginx_hold": _nginx_hold,
+    "nginx_info": _nginx_info,
+    "service_hold": _service_hold,
+    "task_hold": _task_hold,
+    "wait_for_answer": _wait_for_answer,
+}

@@ -1,0 +1,290 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
+# Do not use this from other collections or standalone plugins/modules!
+
+"""A look at a host, which may wait for news: its records, its events, its connections, and whether its duties are still handed over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
+    DEFAULT_STATE_DIR,
+    OF_BALANCERS,
+    HoldError,
+    Store,
+    check_writable,
+    list_records,
+    utc_now,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._imds import (
+    ImdsError,
+    client_from_params,
+    imds_argument_spec,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
+    from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
+
+# Seconds between two reads of the metadata service, as Azure advises for polling.
+READ_SECONDS = 1.0
+# Seconds between two counts of the connections.
+LOOK_SECONDS = 0.5
+IDLE_LOOKS = 2
+# Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time.
+ANSWER_SECONDS = 2.0
+
+
+class ThisHost:
+    """What a look reads of the machine on which it runs. C(create): whether the folder of the records is made if missing."""
+
+    read_seconds = READ_SECONDS
+    look_seconds = LOOK_SECONDS
+
+    def __init__(self, params: Mapping[str, Any], create: bool, run_command: RunCommand) -> None:
+        self.params = params
+        self.create = create
+        self.run_command = run_command
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every record, also those of other kinds of machines. Raises HoldError, also if no record could be written."""
+        check_writable(self.params["state_dir"], self.create)
+        return list_records(self.params["state_dir"])
+
+    def client(self) -> ImdsClient:
+        return client_from_params(self.params)
+
+    def connections(self) -> Counted:
+        return counted(self.params["ports"], told_apart=self.params["told_apart"])
+
+    def ask(self) -> str | None:
+        """None if what the option ask names answers, otherwise why not."""
+        return ask(self.params["ask"], ANSWER_SECONDS)
+
+    def still_on(self) -> list[str]:
+        """Which duties are not handed over any more, in sentences."""
+        return self._step_looks().still_on(self.params["steps"])
+
+    def marks(self, details: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+        """What bears our name in clusters and has no record, and sentences where it tells no event."""
+        return self._step_looks().marks(self.params["marks"], details)
+
+    def _step_looks(self) -> StepLooks:
+        # Most looks need none of it, and each look starts Python anew.
+        from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
+        from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+
+        return StepLooks(Store(self.params["state_dir"], dry=True), read_boot_id(), Systemd(self.run_command))
+
+    def facts(self) -> dict[str, Any]:
+        folder = self.params["state_dir"]
+        return {
+            "time": utc_now(),
+            "addresses": own_addresses(),
+            "network": network_of(),
+            "state_folder": {"path": folder, "id": identity_of(folder)},
+            "boot_id": read_boot_id(),
+        }
+
+
+class Look:
+    """One look at a host, which may wait for news. C(fatal) tells a mistake, C(error) a fault that may pass."""
+
+    def __init__(self, params: Mapping[str, Any], machine: Machine) -> None:
+        self.params = params
+        self.host = machine.host(params)
+        self.still_wanted = machine.still_wanted
+        self.monotonic = machine.monotonic
+        self.sleep = machine.sleep
+        self.seen: dict[str, Any] = {"events": None, "resource_name": None, "connections": None, "holds": []}
+        self.looks = 0
+        self.began = self.read_at = 0.0
+        self.expected = {event_id.lower() for event_id in params["expected"]}
+        # What the last read showed: whether the body was empty, and which of the expected events; and when a read of this look showed that first.
+        self.shown: tuple[bool, set[str]] | None = None
+        self.shown_since = 0.0
+
+    def run(self) -> dict[str, Any]:
+        """Everything that was read. Returns when there is news, or the time to wait is over."""
+        seen = self.seen
+        self._see_records()
+        if self._make_reader():
+            # The events are read even if a record is damaged, so that the end of an event is known.
+            self._read()
+        if "fatal" not in seen:
+            self._count()
+            began = self.began = self.monotonic()
+            if self._lacks_expected():
+                self.sleep(READ_SECONDS)
+                self._read()
+                self._count()
+            while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
+                self.still_wanted()
+                self.sleep(max(0.0, min(self.host.look_seconds, began + self.params["wait"] - self.monotonic())))
+                if self.monotonic() - self.read_at >= self.host.read_seconds:
+                    self._read()
+                    if self._lacks_expected() and self.shown_since == self.read_at:
+                        self.sleep(READ_SECONDS)
+                        self._read()
+                self._count()
+            seen.update(waited=self.monotonic() - began, looks=self.looks)
+            if seen["waited"] >= LOOK_SECONDS:
+                self._see_records()
+            if self._is_to_ask():
+                seen["unanswered"] = self.host.ask()
+            if self.params["steps"]:
+                seen["still_on"] = self.host.still_on()
+            # A record may have been damaged during the look. Then nobody knows what is held.
+            if self.params["marks"] and seen["holds"] is not None:
+                self._see_marks()
+            seen["age"] = self.monotonic() - self.read_at
+        seen.update(self.host.facts(), fingerprint=self._fingerprint())
+        return seen
+
+    def _is_to_ask(self) -> bool:
+        """Whether to ask the host for an answer: if an event is about to take it out.
+
+        A host that is held does not serve, so it is asked only if its answer should not have changed. A host whose event has started goes out whatever
+        it answers.
+        """
+        ask = self.params["ask"]
+        if not (ask.get("url") or ask.get("port")) or "fatal" in self.seen:
+            return False
+        if ask.get("back"):
+            return self._lacks_expected()
+        coming = [event for event in self.seen["events"] or () if event["affects_host"] and event["event_status"] != "Started"]
+        if self.seen["holds"]:
+            return bool(coming and ask.get("held"))
+        return bool(coming or ask.get("always"))
+
+    def _see_records(self) -> None:
+        try:
+            # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
+            self.seen["holds"] = [record for record in self.host.records() if record["kind"] not in OF_BALANCERS]
+        except HoldError as error:
+            # None says that the holds are unknown, and not that there are none.
+            self.seen.update(holds=None, fatal=str(error))
+
+    def _see_marks(self) -> None:
+        name = self.seen["resource_name"] or self.params["resource_name"]
+        # An event of Azure names VMs. One that names none is a person's.
+        found, unknown = self.host.marks({"resources": [name]} if name else {})
+        self.seen["holds"] = self.seen["holds"] + found
+        if unknown:
+            self.seen["fatal"] = "; ".join(unknown)
+
+    def _make_reader(self) -> bool:
+        try:
+            self.reader = Reader(self.host.client(), self.params["resource_name"], insists=True)
+            self.ignored = {parse_address(peer) for peer in self.params["ignored_peers"]}
+        except (ConnectionsError, ValueError) as error:
+            self.seen["fatal"] = str(error)
+            return False
+        return True
+
+    def _read(self) -> None:
+        for name in ("error", "passing"):
+            self.seen.pop(name, None)
+        try:
+            reading = self.reader.read(self.monotonic() + self.params["timeout"])
+        except ImdsError as error:
+            self.seen.update(events=None, resource_name=None, error=str(error), passing=error.passing)
+            self.read_at = self.monotonic()
+            self.shown = None
+        else:
+            self.read_at = self.monotonic()
+            shown = (reading.empty_body, self.expected & {event["event_id"].lower() for event in reading.events})
+            if shown != self.shown:
+                self.shown, self.shown_since = shown, self.read_at
+            self.seen.update(
+                events=reading.events,
+                resource_name=reading.resource_name,
+                document_incarnation=reading.document_incarnation,
+                empty_body=reading.empty_body,
+                steady=self.read_at - self.shown_since,
+            )
+
+    def _lacks_expected(self) -> bool:
+        """Whether an expected event is missing in the last read."""
+        return self.shown is not None and self.shown[1] != self.expected
+
+    def _count(self) -> None:
+        try:
+            found = self.host.connections()
+        except ConnectionsError as error:
+            self.seen["fatal"] = str(error)
+            return
+        self.seen.update(connections=found.connections, uncounted=found.uncounted)
+        hidden = any(not (each["unheard"] and each["port"] in self.params["heard"]) for each in found.uncounted)
+        busy = hidden or any(connection["peer"] not in self.ignored for connection in found.connections)
+        self.looks = 0 if busy else self.looks + 1
+
+    def _has_news(self) -> bool:
+        return self._fingerprint() != self.params["known"] or self._is_idle()
+
+    def _is_idle(self) -> bool:
+        return self.params["await_idle"] and self.looks >= IDLE_LOOKS and self.monotonic() - self.began >= self.params["at_least"]
+
+    def _fingerprint(self) -> str:
+        events = self.seen["events"]
+        if events is not None:
+            names = ("event_id", "event_type", "event_status", "resources", "not_before")
+            events = [[event[name] for name in names] for event in events]
+        return hashlib.sha256(json.dumps(events).encode()).hexdigest()[:16]
+
+
+def look_at_host(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """One look. An entry for the journal of the host is written before."""
+    missed = bool(params["journal"]) and not machine.check_mode and not machine.note(params["journal"])
+    return dict(Look(params, machine).run(), changed=False, **({"journal_missed": True} if missed else {}))
+
+
+def argument_spec() -> dict[str, Any]:
+    return dict(
+        imds_argument_spec(),
+        ports={"type": "list", "elements": "int", "default": []},
+        state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
+        timeout={"type": "float", "default": 5},
+        wait={"type": "float", "default": 0},
+        known={"type": "str", "default": "", "no_log": False},
+        await_idle={"type": "bool", "default": False},
+        at_least={"type": "float", "default": 0},
+        ignored_peers={"type": "list", "elements": "str", "default": []},
+        heard={"type": "list", "elements": "int", "default": []},
+        told_apart={"type": "list", "elements": "str", "default": []},
+        expected={"type": "list", "elements": "str", "default": []},
+        steps={"type": "list", "elements": "dict", "default": []},
+        marks={"type": "list", "elements": "dict", "default": []},
+        journal={"type": "dict", "default": {}},
+        ask={
+            "type": "dict",
+            "default": {},
+            "options": {
+                "url": {"type": "str"},
+                "port": {"type": "int"},
+                "host": {"type": "str", "default": "localhost"},
+                "validate_certs": {"type": "bool", "default": True},
+                "always": {"type": "bool", "default": False},
+                "held": {"type": "bool", "default": False},
+                "back": {"type": "bool", "default": False},
+            },
+        },
+    )
