@@ -71,7 +71,7 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
 def answer(name: str, args: Params, machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
     """The result of one call."""
     call = CALLS[name]()
-    checked = ArgumentSpecValidator(spec_of(call.spec), **call.conditions).validate(dict(args))
+    checked = ArgumentSpecValidator(spec_of(call.spec), **call.conditions).validate({option: value for option, value in args.items() if value is not None})
     if checked.error_messages:
         return {"failed": True, "changed": False, "msg": "; ".join(checked.error_messages)}
     params = checked.validated_parameters

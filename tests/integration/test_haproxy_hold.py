@@ -23,9 +23,10 @@ import urllib.request
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as haproxy_duty
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
-from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
 
+from tests.support.calls import call
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
@@ -83,7 +84,7 @@ def hold(tmp_path):
             "out_state": None,
             "min_in_service": None,
         }
-        return haproxy_hold.run(dict(params, **more), check, sleep=sleep)
+        return call("haproxy_hold", dict(params, **more), check, sleep=sleep)
 
     return hold
 
@@ -960,7 +961,7 @@ KILLED = """
 import json, os, signal, socket, sys
 left, params = int(sys.argv[1]), json.loads(sys.argv[2])
 sys.path[:0] = sys.argv[3:]
-from ansible_collections.graceful.azure.plugins.modules import haproxy_hold
+from tests.support.calls import call
 def counting(real):
     def act(*args, **kwargs):
         global left
@@ -974,7 +975,7 @@ for name in ("open", "write", "fsync", "rename", "unlink", "mkdir"):
 socket.socket.connect = counting(socket.socket.connect)
 socket.socket.sendall = counting(socket.socket.sendall)
 common = dict(state="present", event_ids=["A"], event_details={}, reason="", backends=None, out_state=None, min_in_service=None)
-haproxy_hold.run(dict(common, **params), False)
+call("haproxy_hold", dict(common, **params))
 """
 
 
@@ -1253,7 +1254,7 @@ class Gone:
 class TestAbsent:
     @pytest.fixture
     def nobody(self, monkeypatch):
-        monkeypatch.setattr(haproxy_hold, "runs_no_haproxy", lambda: True)
+        monkeypatch.setattr(haproxy_duty, "runs_no_haproxy", lambda: True)
 
     @staticmethod
     def stopped(haproxy):

@@ -22,11 +22,12 @@ import time
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_former_processes, _hold_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted
+from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as haproxy_duty
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
-from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
+from tests.support.calls import call
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient
@@ -114,7 +115,7 @@ class Balancer:
 
     def info(self, timeout=0.0, **more):
         params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout, "wait_for": None}
-        return haproxy_info.run(dict(params, **more))
+        return call("haproxy_info", dict(params, **more))
 
     def hold(self, state="present", **more):
         params = {
@@ -129,7 +130,7 @@ class Balancer:
             "out_state": None,
             "min_in_service": None,
         }
-        return haproxy_hold.run(dict(params, **more), False)
+        return call("haproxy_hold", dict(params, **more))
 
     def until(self, condition):
         deadline = time.monotonic() + patient(10)
@@ -171,9 +172,9 @@ class TestWhatItSees:
         )
         try:
             params = {"socket": haproxy.socket, "servers": ["web1", "web9"], "state_dir": str(tmp_path / "state"), "timeout": 0.0, "wait_for": None}
-            seen = haproxy_info.run(params)
-            everything = haproxy_info.run(dict(params, servers=None))
-            as_user = haproxy_info.run(dict(params, socket=haproxy.user_socket))
+            seen = call("haproxy_info", params)
+            everything = call("haproxy_info", dict(params, servers=None))
+            as_user = call("haproxy_info", dict(params, socket=haproxy.user_socket))
         finally:
             haproxy.stop()
             answers.close()
@@ -295,17 +296,17 @@ class TestWhatItSees:
         """Before it there is no folder that could be locked."""
         one = balancer()
         looked = []
-        look = haproxy_info.Haproxy.look
+        look = haproxy_duty.Haproxy.look
 
         def look_and_be_overtaken(haproxy):
             seen = look(haproxy)
             looked.append(seen)
             if len(looked) == 1:
-                monkeypatch.setattr(haproxy_info.Haproxy, "look", look)
+                monkeypatch.setattr(haproxy_duty.Haproxy, "look", look)
                 one.hold()
             return seen
 
-        monkeypatch.setattr(haproxy_info.Haproxy, "look", look_and_be_overtaken)
+        monkeypatch.setattr(haproxy_duty.Haproxy, "look", look_and_be_overtaken)
         assert one.server()["condition"] == "held"
 
     def test_a_damaged_record(self, balancer, tmp_path):

@@ -14,8 +14,8 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_hold
-from ansible_collections.graceful.azure.plugins.modules import haproxy_hold, haproxy_info
 
+from tests.support.calls import call
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
@@ -70,7 +70,7 @@ def hold(tmp_path):
             "min_in_service": None,
             "addresses": [],
         }
-        return haproxy_hold.run(dict(params, **more), check)
+        return call("haproxy_hold", dict(params, **more), check)
 
     return hold
 
@@ -79,7 +79,7 @@ def hold(tmp_path):
 def look(tmp_path):
     def look(path, names=("web1",), **more):
         params = {"socket": path, "servers": list(names), "state_dir": str(tmp_path / "state"), "timeout": 0.0, "wait_for": None}
-        return haproxy_info.run(dict(params, **more))
+        return call("haproxy_info", dict(params, **more))
 
     return look
 

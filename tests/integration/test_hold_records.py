@@ -17,10 +17,11 @@ import subprocess
 
 import jsonschema
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._approval_record import Approvals
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy as Socket
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store, read_record, record_name
-from ansible_collections.graceful.azure.plugins.modules import approval_hold, haproxy_hold, service_hold, task_hold
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store, read_record, record_name
 
+from tests.support.calls import call
 from tests.support.checkout import ROOT
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
@@ -135,7 +136,7 @@ class Site:
             "out_state": None,
             "min_in_service": None,
         }
-        return haproxy_hold.run(dict(params, **more), False)
+        return call("haproxy_hold", dict(params, **more))
 
     def release(self, event_ids=None, **more):
         return self.hold("absent", event_ids, **more)
@@ -313,19 +314,19 @@ class TestTasksOfTheVersionBefore:
     def test_released(self, site, case):
         site.bring(case)
         names = [record["subject"]["name"] for record in Store(str(site.state_dir)).records()]
-        begun = task_hold.run(self.params(site.state_dir, names, done=False), False)
+        begun = call("task_hold", self.params(site.state_dir, names, done=False))
         assert begun["held"] and begun["last"] and not begun["done"]
-        ended = task_hold.run(self.params(site.state_dir, names, done=True), False)
+        ended = call("task_hold", self.params(site.state_dir, names, done=True))
         assert ended["changed"] and ended["held_by"] == [] and site.left() == []
 
     def test_what_is_done_stays_done_for_one_event_more(self, site):
         site.bring("tasks")
-        result = task_hold.run(self.params(site.state_dir, ["load_balancer_custom"], state="present", event_ids=[E2]), False)
+        result = call("task_hold", self.params(site.state_dir, ["load_balancer_custom"], state="present", event_ids=[E2]))
         assert result["done"] and sorted(result["held_by"]) == sorted([E1, E2])
 
     def test_an_approval(self, site):
         site.bring("approval")
-        record = approval_hold.Record({"event_ids": [E1, E2], "reason": "", "event_details": {}, "state_dir": str(site.state_dir)})
+        record = Approvals(Store(str(site.state_dir)), Request(True, [E1, E2]))
         # E1 was accepted; of E2 nobody can tell.
         record.begin([E1, E2])
         assert record.added == [E2]
@@ -333,7 +334,7 @@ class TestTasksOfTheVersionBefore:
         assert self.posted(site) == {E1: True, E2: False}
         record.end([E2])
         assert self.posted(site) == {E1: True, E2: True}
-        assert task_hold.run(self.params(site.state_dir, ["approved"], event_ids=[E1, E2]), False)["held"] and site.left() == []
+        assert call("task_hold", self.params(site.state_dir, ["approved"], event_ids=[E1, E2]))["held"] and site.left() == []
 
     @staticmethod
     def posted(site):
@@ -385,10 +386,10 @@ class TestWhatIsWritten:
         site.run_units(shop="active", db="active")
         params = {"state": "present", "services": ["db"], "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site.state_dir)}
         params["timeout"] = 5.0
-        service_hold.run(params, False, run_command)
+        call("service_hold", params, run_command=run_command)
         site.run_units(shop="active", db="active")
-        service_hold.run(params, False, run_command)
-        service_hold.run(dict(params, state="absent"), False, run_command)
+        call("service_hold", params, run_command=run_command)
+        call("service_hold", dict(params, state="absent"), run_command=run_command)
         assert {record["phase"] for record in written} == {"changing", "held", "restoring"} and site.left() == []
         assert written_keys(written) == set(SCHEMA["$defs"]["service"]["properties"])
 
@@ -396,8 +397,8 @@ class TestWhatIsWritten:
         params = {"name": ["mine"], "state": "present", "done": None, "event_ids": [E1], "event_details": {}, "reason": "why", "state_dir": str(site.state_dir)}
         params["this_boot"] = True
         for more in ({}, {"done": True}, {"event_ids": [E2]}, {"state": "absent"}, {"state": "absent", "event_ids": [E2], "done": False}):
-            task_hold.run(dict(params, **more), False)
-        record = approval_hold.Record(params)
+            call("task_hold", dict(params, **more))
+        record = Approvals(Store(params["state_dir"]), Request.from_params(params))
         record.begin([E1])
         record.end([E1])
         assert {record["phase"] for record in written} == {"changing", "held"}

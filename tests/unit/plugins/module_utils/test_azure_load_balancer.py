@@ -18,11 +18,10 @@ import urllib3
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_balancer as balancer
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
-from ansible_collections.graceful.azure.plugins.modules import azure_load_balancer_info
-from ansible_collections.graceful.azure.plugins.modules.azure_load_balancer_hold import run
 
 from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
 from tests.support.azure_here import Here
+from tests.support.calls import call
 from tests.support.service import Clock
 
 
@@ -139,7 +138,7 @@ def test_a_change_whose_record_does_not_say_that_it_is_done_is_noted_by_the_next
 
 
 def looked_at(azure, name):
-    return [each for each in azure_load_balancer_info.run(azure.params())["addresses"] if each["name"] == name]
+    return [each for each in call("azure_load_balancer_info", azure.params())["addresses"] if each["name"] == name]
 
 
 def test_an_operation_that_lasts_is_continued_by_a_later_call(azure):
@@ -224,7 +223,7 @@ def test_a_lacking_right_is_named(azure, action, scope):
 )
 def test_bad_input_is_told_before_anything_is_changed(azure, wrong, said):
     with pytest.raises((arm.AzureError, ValueError), match=said):
-        run(azure.params(**{"address": "a", **wrong}), False)
+        call("azure_load_balancer_hold", azure.params(**{"address": "a", **wrong}))
     assert not azure.writes()
 
 
@@ -339,7 +338,7 @@ def test_no_room_for_another_tag_is_told_before_the_change(azure):
 def test_info_shows_all_addresses_and_who_holds_them(azure):
     azure.hold()
     writes = azure.writes()
-    told = azure_load_balancer_info.run(azure.params())
+    told = call("azure_load_balancer_info", azure.params())
     assert [(each["name"], each["admin_state"], each["condition"], each["held_by"]) for each in told["addresses"]] == [
         ("a", "Down", "held", [EVENT]),
         ("b", "None", "none", []),
@@ -366,7 +365,7 @@ def test_a_member_on_a_network_interface_is_found_by_its_ip(azure):
 def test_a_later_run_learns_from_the_record_what_the_event_was(azure):
     details = {"event_type": "Reboot", "resources": ["web_0", "web_1"], "not_before": "2026-11-24T12:00:00Z", "action": "prepare", "rule": "né"}
     azure.hold(event_details={EVENT: details})
-    (record,) = azure_load_balancer_info.run(azure.params(servers=["10.0.0.4"]))["holds"]
+    (record,) = call("azure_load_balancer_info", azure.params(servers=["10.0.0.4"]))["holds"]
     assert record["events"][EVENT]["details"] == details
     assert (record["subject"], record["for_server"]) == ({"pool": POOL, "address": "a"}, "10.0.0.4")
     assert record["path"].startswith("the tags graceful-azure-") and record["path"].endswith(LB)
@@ -475,14 +474,14 @@ def test_an_interface_that_cannot_be_read_hides_no_other_host(azure, status):
     if status == 403:
         azure.fault({"Status": 403}, Method="GET", Path="networkInterfaces/x", times=99)
     assert azure.hold(None, ip_address="10.0.0.9")["addresses"][0]["name"] == "y"
-    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.9"]))
+    seen = call("azure_load_balancer_info", azure.params(servers=["10.0.0.9"]))
     assert [(each["name"], each["ip_address"]) for each in seen["addresses"]] == [("x", None), ("y", "10.0.0.9"), ("z", None)]
     asked = [each["Path"] for each in azure.control("GET", "requests")]
     assert not any("networkInterfaces/z" in path for path in asked), "the host's own was found before"
     # If the host's own is not found, it may be the one that cannot be read.
     with pytest.raises(arm.AzureError, match="cannot be read: .*networkInterfaces/x"):
         azure.hold(None, ip_address="10.0.0.8")
-    seen = azure_load_balancer_info.run(azure.params(servers=["10.0.0.8"]))
+    seen = call("azure_load_balancer_info", azure.params(servers=["10.0.0.8"]))
     (said,) = seen["unread"]
     assert "networkInterfaces/x" in said
 

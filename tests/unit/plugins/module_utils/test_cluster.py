@@ -15,9 +15,10 @@ import time
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, ids_in, tls_context, with_ids
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store
-from ansible_collections.graceful.azure.plugins.modules import cluster_hold
+from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Request, Store
 
+from tests.support.calls import Machine
 from tests.support.cluster import Bell, ScriptedTools
 from tests.support.nodes import until
 
@@ -46,8 +47,8 @@ def test_ids_in_a_text():
 class Clock:
     """Time that passes only while somebody waits."""
 
-    def __init__(self, timeout, then=lambda: None):
-        self.now, self.ends, self.then = 0.0, timeout, then
+    def __init__(self, then=lambda: None):
+        self.now, self.then = 0.0, then
 
     def monotonic(self):
         return self.now
@@ -55,10 +56,6 @@ class Clock:
     def sleep(self, seconds):
         self.now += seconds
         self.then()
-
-    @property
-    def left(self):
-        return max(0.0, self.ends - self.now)
 
 
 class Bed:
@@ -72,7 +69,9 @@ class Bed:
         if params["state"] == "absent":
             params = dict(params, **{key: None for key in ("type", "name", "options") if key not in given})
         store = Store(str(self.folder), dry=check)
-        return cluster_hold.run(params, check, self.tools, store, {"bell": Bell}, Clock(params["timeout"], waiting))
+        clock = Clock(waiting)
+        machine = Machine(store, self.tools, check_mode=check, monotonic=clock.monotonic, sleep=clock.sleep)
+        return cluster.hold(params, machine, Request.from_params(params), {"bell": Bell})
 
     def out(self, **params):
         return self.call(**params)

@@ -33,8 +33,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
-from ansible_collections.graceful.azure.plugins.modules import health_probe_info
 
+from tests.support.calls import call
 from tests.support.patience import patient
 from tests.support.ports import listener
 
@@ -95,12 +95,12 @@ class Host:
         return engine.changed
 
     def see(self, **more):
-        """What health_probe_info tells, with a notice of 12 s."""
+        """What a look tells, with a notice of 12 s."""
         known = dict.fromkeys(("service", "responder_port", "url"), None)
         known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer=["168.63.129.16"])
         known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_in=None)
         os.makedirs(self.state_dir, 0o700, exist_ok=True)
-        return health_probe_info.run(dict(known, **more), run_command)
+        return call("health_probe_info", dict(known, **more), run_command=run_command)
 
     def release(self, *events, **more):
         return self.hold(*events, state="absent", **more)

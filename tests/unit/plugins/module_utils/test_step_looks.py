@@ -13,8 +13,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._iis import SITE, STARTED, STOPPED, Thing, Things
 from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
-from ansible_collections.graceful.azure.plugins.modules import cluster_hold, task_hold
 
+from tests.support.calls import Machine, call
 from tests.support.cluster import Bell, ScriptedTools
 
 EVENT = {"state": "present", "event_ids": ["A"], "event_details": {}, "reason": ""}
@@ -138,7 +138,7 @@ def test_a_member_of_a_cluster(store, monkeypatch):
 
     def take():
         params = dict(EVENT, type="bell", name="gong", options={}, force=False, timeout=0.0)
-        return cluster_hold.run(params, False, tools, store, {"bell": Bell}, cluster_hold.Clock(0.0))
+        return call("cluster_hold", params, machine=Machine(store, tools))
 
     def look():
         return StepLooks(store, tools.boot_id(), Systemd(), tools=tools).still_on([step])
@@ -185,7 +185,7 @@ def test_marks_in_clusters_without_a_record(store, monkeypatch):
     # A step that was renamed has its record under the former name.
     Bell.build()
     params = dict(EVENT, type="bell", name="old", options={}, force=False, timeout=0.0)
-    cluster_hold.run(params, False, tools, store, {"bell": Bell}, cluster_hold.Clock(0.0))
+    call("cluster_hold", params, machine=Machine(store, tools))
     assert Bell.flag == "ours" and marks() == ([], [])
 
 
@@ -194,7 +194,7 @@ def test_a_task_file_of_the_users(store):
     params = dict(EVENT, name=["drain_host_step_queue"], state_dir=store.state_dir, this_boot=True)
 
     def put_record(boot, done=None):
-        return task_hold.run(dict(params, done=done), False, boot_id=lambda: boot)["done"]
+        return call("task_hold", dict(params, done=done), machine=Machine(store, boot_id=boot))["done"]
 
     def look(boot):
         return StepLooks(store, boot, Systemd()).still_on([step])

@@ -10,9 +10,10 @@ import json
 import time
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _approval_record as approvals
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
-from ansible_collections.graceful.azure.plugins.modules import approval_hold as module
 
+from tests.support.calls import told
 from tests.support.service import Clock, Posting, document, event
 
 READY = ["FrontEnd_IN_0", "BackEnd_IN_0"]
@@ -36,11 +37,12 @@ def recorded(folder):
 
 
 @pytest.fixture
-def approve(run_module, folder):
+def approve(folder):
     def call(*answers, event_ids=("A",), posts=(200,), **args):
         given = {"event_ids": list(event_ids), "ready_resources": READY, "state_dir": str(folder), **args}
         with Posting(*answers, posts=posts) as service:
-            result = run_module(module, Clock(), imds_url=service.url, **given)
+            check = given.pop("check", False)
+            result = told("approval_hold", dict(given, imds_url=service.url), check, clock=Clock())
         call.posted = [request.json for request in service.requests("POST")]
         return result
 
@@ -106,7 +108,7 @@ def test_what_was_sent_is_told_though_it_cannot_be_recorded(approve, recorded, m
     def fail(self, approved, unsure):
         raise HoldError("The disk is full.")
 
-    monkeypatch.setattr(module.Record, "end", fail)
+    monkeypatch.setattr(approvals.Approvals, "end", fail)
     result = approve(document(event("A")))
     assert (result["approved"], result["warnings"], recorded()) == (["A"], ["The disk is full."], {"A": False})
 
@@ -139,7 +141,7 @@ class TestBounded:
         return handle
 
     @pytest.fixture
-    def step(self, run_module, folder):
+    def step(self, folder):
         """The module as it runs on a host, with time that passes; the seconds that it took, and how often it sent something."""
 
         def call(answer, **service_args):
@@ -147,7 +149,7 @@ class TestBounded:
             with Posting(answer, **service_args) as service:
                 began = time.monotonic()
                 args = {"event_ids": ["A"], "ready_resources": READY, "state_dir": str(folder), "timeout": timeout}
-                result = run_module(module, imds_url=service.url, **args)
+                result = told("approval_hold", dict(args, imds_url=service.url))
                 return result, time.monotonic() - began, len(service.requests("POST"))
 
         return call
@@ -167,10 +169,10 @@ class TestBounded:
         assert result["failed"] and seconds < 1 and posted == 0 and recorded() == {}
 
     def test_nothing_is_sent_where_recording_took_all_the_time(self, approve, recorded, monkeypatch):
-        begin = module.Record.begin
+        begin = approvals.Approvals.begin
         clocks = []
-        monkeypatch.setattr(module.Approval, "from_params", self.keep_clock(module.Approval.from_params, clocks))
-        monkeypatch.setattr(module.Record, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
+        monkeypatch.setattr(approvals.Approval, "from_params", self.keep_clock(approvals.Approval.from_params, clocks))
+        monkeypatch.setattr(approvals.Approvals, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
         assert "No time was left" in approve(document(event("A")), timeout=5)["msg"]
         assert approve.posted == [] and recorded() == {}
 

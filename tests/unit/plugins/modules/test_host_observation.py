@@ -9,10 +9,11 @@ from __future__ import annotations
 import types
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
-from ansible_collections.graceful.azure.plugins.modules import host_observation
 
 EVENT = {
     "event_id": "A",
@@ -55,8 +56,8 @@ class Scene:
             "marks": [],
         }
         self.insists = None
-        monkeypatch.setattr(host_observation, "Reader", self._reader)
-        monkeypatch.setattr(host_observation, "counted", lambda ports, told_apart: Counted(self._at(self.connections), self.uncounted))
+        monkeypatch.setattr(_host_look, "Reader", self._reader)
+        monkeypatch.setattr(_host_look, "counted", lambda ports, told_apart: Counted(self._at(self.connections), self.uncounted))
 
     def _reader(self, client, name, insists=False):
         self.insists = insists
@@ -82,8 +83,8 @@ class Scene:
 
     def look(self, **params):
         self.reads.clear()
-        look = host_observation.Look(dict(self.params, **params), True, lambda: self.now, self.sleep)
-        return look.run()
+        machine = ThisMachine(lambda *_args, **_more: None, monotonic=lambda: self.now, sleep=self.sleep)
+        return _host_look.Look(dict(self.params, **params), machine).run()
 
 
 @pytest.fixture(name="scene")
@@ -243,8 +244,8 @@ class TestAnswer:
     def answers(self, monkeypatch):
         self.asked = []
         self.url, self.port = "status 404", None
-        monkeypatch.setattr(host_observation, "ask_url", lambda url, seconds, certs: self.asked.append((url, certs)) or self.url)
-        monkeypatch.setattr(host_observation, "ask_port", lambda host, port, seconds: self.asked.append((host, port)) or self.port)
+        monkeypatch.setattr(_health_check, "ask_url", lambda url, seconds, certs: self.asked.append((url, certs)) or self.url)
+        monkeypatch.setattr(_health_check, "ask_port", lambda host, port, seconds: self.asked.append((host, port)) or self.port)
 
     def test_nobody_is_asked_without_an_event(self, scene):
         assert "unanswered" not in scene.look(ask=ASK) and self.asked == []
@@ -279,7 +280,7 @@ class TestAnswer:
     @pytest.mark.parametrize(("event", "held", "asks"), [(EVENT, True, True), (EVENT, False, False), (dict(EVENT, event_status="Started"), True, False)])
     def test_a_host_that_is_held_is_asked_only_if_that_is_wanted_and_its_event_is_still_to_come(self, scene, monkeypatch, event, held, asks):
         scene.events[0] = [event]
-        monkeypatch.setattr(host_observation, "list_records", lambda folder: [{"kind": "task"}])
+        monkeypatch.setattr(_host_look, "list_records", lambda folder: [{"kind": "task"}])
         assert ("unanswered" in scene.look(ask=dict(ASK, held=held))) is asks
 
 
@@ -295,7 +296,7 @@ def test_what_bears_our_name_in_a_cluster_and_has_no_record_is_a_hold(scene, mon
         asked.append(details)
         return [{"kind": "cluster", "marked": True}], unknown
 
-    monkeypatch.setattr(host_observation.ThisHost, "marks", marks)
+    monkeypatch.setattr(_host_look.ThisHost, "marks", marks)
     unknown = []
     assert scene.look()["holds"] == [] and asked == []
     seen = scene.look(marks=[{"type": "consul"}])
@@ -314,7 +315,7 @@ def test_a_record_that_is_damaged_during_a_look_is_told_before_marks(scene, monk
             return found
         raise HoldError("The record is damaged.")
 
-    monkeypatch.setattr(host_observation.ThisHost, "records", records)
-    monkeypatch.setattr(host_observation.ThisHost, "marks", lambda host, details: ([{"events": {}}], []))
+    monkeypatch.setattr(_host_look.ThisHost, "records", records)
+    monkeypatch.setattr(_host_look.ThisHost, "marks", lambda host, details: ([{"events": {}}], []))
     seen = scene.look(marks=[{"type": "consul"}], wait=2.0, known=scene.look()["fingerprint"])
     assert (seen["holds"], seen["fatal"]) == (None, "The record is damaged.")

@@ -8,7 +8,8 @@ import json
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _hold_records
-from ansible_collections.graceful.azure.plugins.modules import task_hold
+
+from tests.support.calls import call
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def hold(tmp_path):
             "reason": "why",
             "state_dir": str(tmp_path / "state"),
         }
-        result = task_hold.run(dict(params, **more), check)
+        result = call("task_hold", dict(params, **more), check)
         return result["changed"], result["held"], result["done"], result["held_by"]
 
     return hold
@@ -113,14 +114,14 @@ def test_whether_these_are_the_last(tmp_path):
         "reason": "",
         "state_dir": str(tmp_path / "s"),
     }
-    assert task_hold.run(params, False)["last"] is False
-    assert task_hold.run(dict(params, name=["m"], event_ids=["B"]), False)["held_by"] == ["A", "B"]
+    assert call("task_hold", params)["last"] is False
+    assert call("task_hold", dict(params, name=["m"], event_ids=["B"]))["held_by"] == ["A", "B"]
     gone = dict(params, state="absent", done=False)
-    assert task_hold.run(dict(gone, name=["m"]), True)["last"] is False
-    both = task_hold.run(gone, True)
+    assert call("task_hold", dict(gone, name=["m"]), True)["last"] is False
+    both = call("task_hold", gone, True)
     assert (both["last"], both["held"], both["held_by"]) == (True, True, ["A", "B"])
-    assert task_hold.run(dict(gone, done=None, event_ids=None), False)["held_by"] == []
-    nothing = task_hold.run(gone, False)
+    assert call("task_hold", dict(gone, done=None, event_ids=None))["held_by"] == []
+    nothing = call("task_hold", gone)
     assert (nothing["last"], nothing["held"], nothing["changed"]) == (False, False, False)
 
 
@@ -155,7 +156,7 @@ def test_the_difference(tmp_path):
         "reason": "",
         "state_dir": str(tmp_path / "s"),
     }
-    assert task_hold.run(params, True)["diff"] == {
+    assert call("task_hold", params, True)["diff"] == {
         "before": {"n": {"done": False, "held_by": []}},
         "after": {"n": {"done": True, "held_by": ["A"]}},
     }

@@ -4,21 +4,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from ansible_collections.graceful.azure.plugins.modules import wait_for_answer
+from ansible_collections.graceful.azure.plugins.module_utils import _answer, _health_check
 
-from tests.support.module import arguments_are
+from tests.support.calls import told
 
 
-def run(capsys, **args):
-    """What the module prints, as Ansible reads it."""
-    with arguments_are(args), pytest.raises(SystemExit):
-        wait_for_answer.main()
-    result = json.loads(capsys.readouterr().out)
-    result.pop("invocation", None)  # ansible-core 2.19 still adds it here
-    return result
+def run(check=False, **args):
+    return told("wait_for_answer", args, check)
 
 
 @pytest.fixture
@@ -37,57 +30,57 @@ def service(monkeypatch):
             return answers.pop(0) if len(answers) > 1 else answers[0]
 
     service = Service()
-    monkeypatch.setattr(wait_for_answer, "ask_url", lambda *asked: service.ask("url", *asked))
-    monkeypatch.setattr(wait_for_answer, "ask_port", lambda *asked: service.ask("port", *asked))
-    monkeypatch.setattr(wait_for_answer, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(_health_check, "ask_url", lambda *asked: service.ask("url", *asked))
+    monkeypatch.setattr(_health_check, "ask_port", lambda *asked: service.ask("port", *asked))
+    monkeypatch.setattr(_answer, "PAUSE_SECONDS", 0.001)
     return service
 
 
-def test_a_url_that_answers(capsys, service):
-    result = run(capsys, url="http://localhost/health", validate_certs=False, request_timeout=1.5)
+def test_a_url_that_answers(service):
+    result = run(url="http://localhost/health", validate_certs=False, request_timeout=1.5)
     assert 0 <= result.pop("elapsed") < 5
     assert result == {"changed": False, "answered": True, "reason": None}
     assert service.asked == [("http://localhost/health", 1.5, False)]
 
 
-def test_a_port_that_answers(capsys, service):
-    assert run(capsys, port=5432)["answered"] is True
+def test_a_port_that_answers(service):
+    assert run(port=5432)["answered"] is True
     assert service.asked == [("localhost", 5432, 2.0)]
 
 
-def test_both_must_answer(capsys, service):
+def test_both_must_answer(service):
     service.url = ["status 503"]
-    assert run(capsys, port=80, url="http://localhost")["answered"] is False
+    assert run(port=80, url="http://localhost")["answered"] is False
     service.url, service.port = [None], ["refused"]
-    assert run(capsys, port=80, url="http://localhost")["answered"] is False
+    assert run(port=80, url="http://localhost")["answered"] is False
 
 
-def test_one_try_that_fails_is_no_failure(capsys, service):
+def test_one_try_that_fails_is_no_failure(service):
     service.url = ["status 503", None]
-    result = run(capsys, url="http://localhost")
+    result = run(url="http://localhost")
     assert "failed" not in result
     assert (result["answered"], result["reason"]) == (False, "status 503")
 
 
-def test_it_waits_for_the_answer(capsys, service):
+def test_it_waits_for_the_answer(service):
     service.url = ["refused", "status 503", None]
-    result = run(capsys, url="http://localhost", timeout=60)
+    result = run(url="http://localhost", timeout=60)
     assert (result["answered"], result["reason"]) == (True, None)
     assert len(service.asked) == 3
 
 
-def test_a_time_out_is_a_failure_with_the_same_keys(capsys, service):
+def test_a_time_out_is_a_failure_with_the_same_keys(service):
     service.url = ["status 503"]
-    result = run(capsys, url="http://localhost", timeout=0.01)
+    result = run(url="http://localhost", timeout=0.01)
     assert result["failed"] is True
     assert result["msg"] == "No answer within 0.01 s: status 503"
     assert (result["answered"], result["reason"]) == (False, "status 503")
     assert result["elapsed"] >= 0.01
 
 
-def test_check_mode_tries_once_and_does_not_fail(capsys, service):
+def test_check_mode_tries_once_and_does_not_fail(service):
     service.url = ["status 503", None]
-    result = run(capsys, url="http://localhost", timeout=60, _ansible_check_mode=True)
+    result = run(url="http://localhost", timeout=60, check=True)
     assert "failed" not in result and result["answered"] is False
     assert len(service.asked) == 1
 
@@ -103,8 +96,8 @@ def test_check_mode_tries_once_and_does_not_fail(capsys, service):
         ({"port": 80, "request_timeout": 0}, "request_timeout is 0.0; it must be a number of seconds, 0.1 or more."),
     ],
 )
-def test_bad_input(capsys, service, args, message):
-    result = run(capsys, **args)
+def test_bad_input(service, args, message):
+    result = run(**args)
     assert result["failed"] is True
     assert result["msg"] == message
     assert service.asked == []
