@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction, balancer_seconds, host_seconds, request_of, rest_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import is_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
 
 OWN = {
     "approval_hold": ("state_dir", "imds_url"),
@@ -25,7 +24,9 @@ OWN = {
     "azure_event_acknowledge": (),
     "wait_for_answer": (),
 }
-"""Which options of a module each machine has of its own. All other modules have a folder of records."""
+"""Which options of a call each machine has of its own. All others have a folder of records."""
+MODULES = ("scheduled_events_info", "azure_event_acknowledge")
+"""Acts that are modules of their own."""
 PASSED_ON = ("diff", "warnings", "deprecations")
 """What Ansible shows of a result."""
 
@@ -37,15 +38,11 @@ class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         turn = self._task.args["turn"]
-        # What goes wrong here is told by the step that needs it.
-        with contextlib.suppress(AnsibleError, OSError):
-            for module in () if is_windows(self, task_vars) else turn.get("prepare", ()):
-                self._configure_module(f"graceful.azure.{module}", {}, task_vars)
-        acts = self._act(turn, task_vars) if turn.get("acts") else []
-        # The look waits for nothing after a failure, after the last step of the host, which was idle before it, and if a step has waited itself.
-        at_once = any(act.get("failed") or act.get("unreachable") or act["part"] == "drained" or _has_waited(act, turn) for act in acts)
-        is_back = turn.get("unless_back") and not any(act["part"] == "restoring" for act in acts)
-        result = self._look(turn, task_vars, at_once) if "options" in turn and not is_back else {"changed": False}
+        news = News(self._task.args["news"], self._task.args.get("known") or ()) if self._task.args.get("news") else None
+        acts, look = self._act(turn, task_vars, news)
+        if "options" in turn and look is None:
+            look = self._look(turn, task_vars, news)
+        result = {"changed": False} if look is None else look
         if acts:
             result.update(acts=acts, changed=any(act.get("changed") for act in acts))
             for key in PASSED_ON:
@@ -55,50 +52,91 @@ class ActionModule(LookAction):
         time.sleep(turn.get("pause", 0))
         return result
 
-    def _act(self, turn, task_vars):
-        """Run the acts that are due. Returns what each module returned, also if it failed or its machine could not be reached."""
-        name, machine = task_vars["inventory_hostname"], turn.get("machine")
+    def _act(self, turn, task_vars, news):
+        """Take the acts that are due, and look after the last one. Returns what each act came to, also if it failed or its machine could not be reached,
+        and the look, or None if there was none."""
+        name = task_vars["inventory_hostname"]
         file = _done_file(name, task_vars)
         done = _done.setdefault((name, self._task.args.get("number")), [])
-        told = []
-        for act in turn["acts"]:
-            if not is_due(act, name, turn["balancers"], done + told):
+        told, look, parts = [], None, _parts(turn.get("acts") or ())
+        for number, part in enumerate(parts):
+            due = [act for act in part if is_due(act, name, turn["balancers"], done + told)]
+            if due:
+                # The machine sees whether it is needed.
+                due += [act for act in part if act["part"] == "restoring" and act not in due]
+            if not due:
                 continue
-            try:
-                args = self._with_own(act["module"], args_of(act, file))
-                if act["part"] == "sent" and is_windows(self, task_vars):
-                    args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
-                result = run_module(self, act["module"], args, task_vars)
-            except AnsibleConnectionFailure as error:
-                self._connection._shell.tmpdir = None
-                result = {"unreachable": True, "msg": str(error)}
-            except (AnsibleError, OSError) as error:
-                result = {"failed": True, "msg": str(error)}
-            result.pop("invocation", None)
-            where = {"balancer": act["balancer"]} if "balancer" in act else {}
-            if machine and where:
-                where["item"] = machine
-            told.append(dict(result_of(act, result, file), part=act["part"], ended_at=time.time(), **where))
+            if due[0]["module"] in MODULES:
+                results = [self._run(act, args_of(act, file), task_vars) for act in due]
+            else:
+                results, look = self._take(turn, due, file, task_vars, news, looks="options" in turn and number == len(parts) - 1)
+            told.extend(self._named(turn, act, result, file) for act, result in zip(due, results) if result is not None)
         done.extend(told)
-        return told
+        return told, look
 
-    def _look(self, turn, task_vars, at_once):
-        args = self._task.args
-        news = News(args["news"], args.get("known") or ()) if args.get("news") else None
+    @staticmethod
+    def _named(turn, act, result, file):
+        result.pop("invocation", None)
+        where = {"balancer": act["balancer"]} if "balancer" in act else {}
+        if turn.get("machine") and where:
+            where["item"] = turn["machine"]
+        return dict(result_of(act, result, file), part=act["part"], ended_at=time.time(), **where)
+
+    def _run(self, act, args, task_vars):
+        """Run the module of an act."""
+        try:
+            return run_module(self, act["module"], self._with_own(act["module"], args), task_vars)
+        except AnsibleConnectionFailure as error:
+            self._connection._shell.tmpdir = None
+            return {"unreachable": True, "msg": str(error)}
+        except (AnsibleError, OSError) as error:
+            return {"failed": True, "msg": str(error)}
+
+    def _take(self, turn, due, file, task_vars, news, looks):
+        """One request: the acts that are due, and the look if it is wanted."""
+        calls = []
+        for act in due:
+            args = self._with_own(act["module"], args_of(act, file))
+            if act["part"] == "sent" and is_windows(self, task_vars):
+                args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
+            calls.append({"call": act["module"], "args": args, "counts": act["part"] in COUNTING, "at_once": _at_once(act)})
+            if act["part"] == "restoring" and len(due) > 1:
+                calls[-1]["otherwise"] = True
+        if not looks:
+            answer = self.ask(request_of(None, calls), task_vars, 0.0)
+            return answer["acts"], None
+        if "module" in turn:
+            options = self._with_own(turn["module"], turn["options"])
+            answer = self.ask(request_of({"call": turn["module"], "args": options}, calls), task_vars, balancer_seconds(options))
+            return answer["acts"], TRAFFIC[turn["provider"]].read(dict(answer["look"], at=time.time()), options)
+        options = self._with_own("host_observation", turn["options"])
+        journal = options.pop("journal", None)
+        look = {"call": "host_observation", "args": options, "rest": rest_of(turn, self._interval), "at_once": {"wait": 0.0}}
+        answer = self.ask(request_of(look, calls, journal), task_vars, self._interval + host_seconds(options))
+        return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
+
+    def _look(self, turn, task_vars, news):
         if "module" in turn:
             return self.look_at_balancer(TRAFFIC[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
-        interval = max(INTERVAL, float(args.get("interval", INTERVAL)))
-        options = self._with_own("host_observation", turn["options"])
-        without_wait = dict(options, wait=0.0)
-        result = self.look_at_host(without_wait if at_once else options, task_vars, news, turn, interval)
-        if not (result.get("ended") and turn.get("again")):
-            return result
-        # The look that was ended has written it.
-        return self.look_at_host(dict(without_wait, journal={}), task_vars, news)
+        return self.look_at_host(self._with_own("host_observation", turn["options"]), task_vars, news, turn, self._interval)
 
-    def _with_own(self, module, args):
-        """The options of a module, with the options that each machine has of its own."""
-        return dict(args, **{name: self._task.args[name] for name in OWN.get(module, ("state_dir",)) if self._task.args.get(name)})
+    @property
+    def _interval(self):
+        return max(INTERVAL, float(self._task.args.get("interval", INTERVAL)))
+
+    def _with_own(self, call, args):
+        """The options of a call, with those that each machine has of its own."""
+        return dict(args, **{name: self._task.args[name] for name in OWN.get(call, ("state_dir",)) if self._task.args.get(name)})
+
+
+def _parts(acts):
+    """The acts of a turn, one request each. What waits for a task file of the user's own, and what is a module of its own, ends one."""
+    parts = [[]]
+    for act in acts:
+        parts[-1].append(act)
+        if "file" in act or act["module"] in MODULES:
+            parts.append([])
+    return [part for part in parts if part]
 
 
 def _done_file(name, task_vars):
@@ -109,9 +147,12 @@ def _done_file(name, task_vars):
     return file["record"] if file and not failed and boolean(task_vars.get(DONE), strict=False) else None
 
 
-def _has_waited(act, turn):
-    """Whether a drain step waited as long as a pass may, and is not done. It does not matter then whether the host is idle."""
-    return act["part"] == "steps" and not act.get("done") and any(todo["part"] == "steps" and todo["args"].get("timeout") for todo in turn["acts"])
+def _at_once(act):
+    """When the look after an act waits for nothing. The last step is taken when the host is idle. If a step waits itself, it is seen in the next pass whether
+    the host is."""
+    if act["part"] == "drained":
+        return "begun"
+    return "undone" if act["part"] == "steps" and act["args"].get("timeout") else ""
 
 
 def _as_list(value):

@@ -47,25 +47,38 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
 
     C(acts): each has the C(call) that it is and its C(args). An act is begun when all before it that have C(counts) are done; one that has C(otherwise),
     when one of these is not.
-    C(look): the same, with C(rest): the seconds that must have passed since the request began.
+    C(journal): what the journal of the machine is told first. C(look): a call, with C(rest): the seconds that must have passed since the request began, and
+    C(at_once): options of a look that waits for nothing. They count after an act that has failed, or that has C(at_once) itself: V(begun), or V(undone) if
+    that is not done.
 
     C(machine) makes the machine from the options of a call. C(spec_of): its options as they are on such a machine.
 
-    Returns C(acts), one result for each that was begun (None for others), and C(look). What went wrong in a call is told in its result: C(failed), C(msg).
+    Returns C(acts), one result for each that was begun (None for others), C(look), and C(journal_missed) if the journal did not take its entry. What went
+    wrong in a call is told in its result: C(failed), C(msg).
     """
     here = machine({})
     began = here.monotonic()
+    entry = request.get("journal")
+    missed = {"journal_missed": True} if entry and not here.check_mode and not here.note(entry) else {}
     told: list[Result | None] = []
-    goes_on = True
+    goes_on, at_once = True, False
     for act in request.get("acts") or ():
-        told.append(answer(act["call"], act["args"], machine, spec_of) if goes_on != bool(act.get("otherwise")) else None)
+        result = answer(act["call"], act["args"], machine, spec_of) if goes_on != bool(act.get("otherwise")) else None
+        told.append(result)
+        is_done = result is not None and bool(result.get("done"))
         if act.get("counts"):
-            goes_on = goes_on and told[-1] is not None and bool(told[-1].get("done"))
+            goes_on = goes_on and is_done
+        if result is not None:
+            at_once = at_once or bool(result.get("failed")) or act.get("at_once") == "begun" or act.get("at_once") == "undone" and not is_done
     look = request.get("look")
     if not look:
-        return {"acts": told}
+        return {"acts": told, **missed}
     here.sleep(max(0.0, float(look.get("rest") or 0.0) - (here.monotonic() - began)))
-    return {"acts": told, "look": answer(look["call"], look["args"], machine, spec_of)}
+    return {
+        **missed,
+        "acts": told,
+        "look": answer(look["call"], dict(look["args"], **look.get("at_once") or {}) if at_once else look["args"], machine, spec_of),
+    }
 
 
 def answer(name: str, args: Params, machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
@@ -93,7 +106,10 @@ def _haproxy_hold() -> Call:
     from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
 
     return Call(
-        haproxy.hold_spec(), _held(lambda params, machine, request: haproxy.hold(params, machine, request, params["timeout"])), haproxy.HaproxyDuty.driver_errors, HOLDS
+        haproxy.hold_spec(),
+        _held(lambda params, machine, request: haproxy.hold(params, machine, request, params["timeout"])),
+        haproxy.HaproxyDuty.driver_errors,
+        HOLDS,
     )
 
 

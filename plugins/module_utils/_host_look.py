@@ -252,9 +252,7 @@ class Look:
 
 
 def look_at_host(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
-    """One look. An entry for the journal of the host is written before."""
-    missed = bool(params["journal"]) and not machine.check_mode and not machine.note(params["journal"])
-    return dict(Look(params, machine).run(), changed=False, **({"journal_missed": True} if missed else {}))
+    return dict(Look(params, machine).run(), changed=False)
 
 
 def argument_spec() -> dict[str, Any]:
@@ -273,7 +271,6 @@ def argument_spec() -> dict[str, Any]:
         expected={"type": "list", "elements": "str", "default": []},
         steps={"type": "list", "elements": "dict", "default": []},
         marks={"type": "list", "elements": "dict", "default": []},
-        journal={"type": "dict", "default": {}},
         ask={
             "type": "dict",
             "default": {},

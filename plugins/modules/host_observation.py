@@ -148,12 +148,6 @@ options:
     type: list
     elements: dict
     default: []
-  journal:
-    description:
-      - Fields of an entry that is written to the journal of systemd on the host before the look, with C(graceful-azure) as its C(SYSLOG_IDENTIFIER).
-        On a host without such a journal, and in check mode, nothing is written.
-    type: dict
-    default: {}
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -317,11 +311,6 @@ state_folder:
   returned: when the host was reached
   type: dict
   sample: {path: /var/lib/graceful_azure, id: 5d41402abc4b2a76}
-journal_missed:
-  description: Whether the journal was too busy to take the entry in O(journal). It may be sent again.
-  returned: when the journal was too busy
-  type: bool
-  sample: true
 """
 
 from ansible_collections.graceful.azure.plugins.module_utils._module_of_call import main_of

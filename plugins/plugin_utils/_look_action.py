@@ -18,12 +18,12 @@ ends as soon as another look has news (C(_news.py)).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, ask_machine, is_windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
     from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 
+ACT = 60.0
+"""Seconds that an act may take besides those for which it waits."""
 GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
 GRACE_EACH = 1.0
@@ -44,6 +46,8 @@ STEP = 10.0
 """Seconds that the look at a drain step may take. A cluster that cannot be reached takes so long."""
 SOCKET = 5.0
 """Seconds that HAProxy may take to answer, including the search for its command line."""
+UNREACHABLE, FAILED = "unreachable", "failed"
+"""What Ansible calls a task whose machine could not be reached, and one that went wrong."""
 UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
 
@@ -70,52 +74,88 @@ def of_others(records: Iterable[Json], task_vars: Variables) -> str | None:
     )
 
 
+def request_of(look: Json | None, acts: Sequence[Json], journal: Any = None) -> Json:
+    """What a machine is asked, see C(_handle.py)."""
+    request: Json = {"acts": list(acts)} if acts else {}
+    return {**request, **({"look": look} if look else {}), **({"journal": journal} if journal else {})}
+
+
+def rest_of(turn: Json, interval: float) -> float:
+    """Seconds until the metadata service of a host may be read again. If the clock was set back, nobody knows how long ago that was."""
+    since = time.time() - (turn.get("read_at") or 0)
+    return max(0.0, min(interval, interval - since))
+
+
+def host_seconds(args: Options) -> float:
+    """How long a look at a host may take."""
+    timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
+    # The metadata service is read once more after the wait, and again if an expected event is gone.
+    seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
+    return seconds + STEP * len([*(args.get("steps") or ()), *(args.get("marks") or ())])
+
+
+def balancer_seconds(args: Options) -> float:
+    """How long a look at a balancer may take."""
+    return float(args.get("timeout", 0)) + SOCKET
+
+
 class LookAction(ActionBase):
-    """Runs a module once and returns its result, or a result that says why there is none."""
+    """Asks a machine, and returns what it answers, or a result that says why it did not."""
 
     TRANSFERS_FILES = False
 
-    def look(
-        self,
-        module_name: str,
-        module_args: Options,
-        task_vars: Variables,
-        seconds: float,
-        is_unwanted: Callable[[], bool] | None = None,
-    ) -> Json:
-        """The module's result with C(reached) and C(began) (Unix seconds by the controller's clock) added. The module may take C(seconds).
+    def ask(self, request: Json, task_vars: Variables, seconds: float, is_unwanted: Callable[[], bool] | None = None) -> Json:
+        """The results of the C(acts), and that of the C(look) with C(reached) and C(began) (Unix seconds by the controller's clock) added.
 
-        If C(is_unwanted()) became true while it ran, C(ended) is true. Then the result holds nothing else but C(watched), the end of the look.
+        C(request): see C(_handle.py). Its look may take C(seconds), and each act C(ACT) more. If C(is_unwanted()) became true meanwhile, the look has
+        C(ended), and nothing else but C(watched), the end of the look.
         """
         began = time.time()
         beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
+        acts = request.get("acts") or []
         seconds += GRACE + GRACE_EACH * beside + (OVERHEAD if is_windows(self, task_vars) else 0.0)
-        limit = TimeLimit(seconds, is_unwanted)
+        seconds += sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
+        limit = TimeLimit(seconds, is_unwanted, must_finish=bool(acts))
+        answer: Json = {}
         try:
             with limit:
-                result = run_module(self, module_name, module_args, task_vars, pause)
+                answer = ask_machine(self, request, task_vars, pause)
         except CutOffError:
             if limit.ended:
                 self._connection.close()
-                return {"ended": True, "changed": False, "began": began, "watched": time.time()}
+                return {"acts": [], "look": {"ended": True, "changed": False, "began": began, "watched": time.time()}}
             self._connection._shell.tmpdir = None
-            result = {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"}
+            lost, failure = (
+                UNREACHABLE,
+                {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"},
+            )
         except AnsibleAuthenticationFailure as error:
-            result = {"reached": False, "fatal": first_line(error), "error": first_line(error)}
+            lost, failure = UNREACHABLE, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         except AnsibleConnectionFailure as error:
             self._connection._shell.tmpdir = None  # the temporary folder cannot be removed there
-            result = {"reached": False, "error": first_line(error)}
+            lost, failure = UNREACHABLE, {"reached": False, "error": first_line(error)}
         except (AnsibleError, OSError) as error:
-            result = {"reached": False, "fatal": first_line(error), "error": first_line(error)}
+            lost, failure = FAILED, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         else:
-            result = self._told(result)
-        result.setdefault("changed", False)
-        result["began"] = began
-        return result
+            lost = UNREACHABLE if answer.get("unreachable") else FAILED
+            failure = self._told(answer) if answer.get("failed") or answer.get("unreachable") else {}
+        if failure:
+            answer = {"acts": [{lost: True, "changed": False, "msg": failure["error"]} for _act in acts]}
+            look = failure
+        else:
+            look = self._told(answer.get("look") or {})
+        look.update({key: answer[key] for key in ("journal_missed",) if key in answer})
+        look.setdefault("changed", False)
+        return {"acts": answer["acts"], "look": dict(look, began=began)}
+
+    def look(self, call: str, args: Options, task_vars: Variables, seconds: float, is_unwanted: Callable[[], bool] | None = None, journal: Any = None) -> Json:
+        """The result of one look. C(journal): what the journal of the machine is told before."""
+        look: Json = self.ask(request_of({"call": call, "args": args}, (), journal), task_vars, seconds, is_unwanted)["look"]
+        return look
 
     @staticmethod
     def _told(result: Json) -> Json:
-        """The module's result with C(reached), and with C(error) and C(fatal) if it failed."""
+        """A result with C(reached), and with C(error) and C(fatal) if it failed."""
         if result.get("unreachable"):
             return {"reached": False, "error": first_line(result.get("msg"))}
         if not result.get("failed"):
@@ -124,33 +164,26 @@ class LookAction(ActionBase):
         failure = {"reached": False, "error": said}
         if not _signalled(result):
             failure["fatal"] = said
-        # A module that fails still returns these.
+        # These are told all the same.
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)
         return failure
 
-    def look_at_host(
-        self,
-        args: Options,
-        task_vars: Variables,
-        news: News | None = None,
-        turn: Json | Iterable[tuple[str, Any]] = (),
-        interval: float = INTERVAL,
-    ) -> Json:
-        """Look at the task's host with C(host_observation).
+    def look_at_host(self, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None, interval: float = INTERVAL) -> Json:
+        """Look at the task's host.
 
         C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).
         """
-        turn = dict(turn)
-        # If the clock was set back, nobody knows how long ago that was.
-        since = time.time() - (turn.get("read_at") or 0)
-        time.sleep(max(0.0, min(interval, interval - since)))
-        timeout, wait, name = float(args.get("timeout", 5)), float(args.get("wait", 0)), args.get("resource_name")
-        # The module reads the metadata service once more after the wait, and again if an expected event is gone.
-        seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
-        seconds += STEP * len([*(args.get("steps") or ()), *(args.get("marks") or ())])
-        result = self.look("host_observation", args, task_vars, seconds, (lambda: news.end(name)) if news and wait else None)
-        if result.get("ended"):
-            return result
+        turn = turn or {}
+        time.sleep(rest_of(turn, interval))
+        wait, name = float(args.get("wait", 0)), args.get("resource_name")
+        given = {option: value for option, value in args.items() if option != "journal"}
+        unwanted = (lambda: news.end(name)) if news and wait else None
+        result = self.look("host_observation", given, task_vars, host_seconds(args), unwanted, args.get("journal"))
+        return result if result.get("ended") else self.seen_of_host(result, args, task_vars, news, turn)
+
+    def seen_of_host(self, result: Json, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None) -> Json:
+        """What a look at the task's host means here. C(result): that of the look. The other arguments: as for C(look_at_host)."""
+        turn = turn or {}
         others = of_others(result.get("holds") or (), task_vars)
         if others:
             # They say what was done for another, so they do not count for this host.
@@ -161,13 +194,11 @@ class LookAction(ActionBase):
             news.tell_events(result["events"], args.get("expected", ()), shown, turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
-    def look_at_balancer(self, provider: TrafficDuty, module: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
+    def look_at_balancer(self, provider: TrafficDuty, call: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
         """Look at the task's machine, on which a balancer of that C(TrafficDuty) runs. C(news): the C(News) that end this look."""
-        wait = float(args.get("timeout", 0))
-        result = self.look(module, args, task_vars, wait + SOCKET, news.end if news and wait else None)
-        if result.get("ended"):
-            return result
-        return provider.read(dict(result, at=time.time()), args)
+        unwanted = news.end if news and float(args.get("timeout", 0)) else None
+        result = self.look(call, args, task_vars, balancer_seconds(args), unwanted)
+        return result if result.get("ended") else provider.read(dict(result, at=time.time()), args)
 
     def cleanup(self, force: bool = False) -> None:
         """Tidy up. If the machine cannot be reached any more, the look has not failed for that."""

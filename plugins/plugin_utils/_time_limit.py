@@ -27,12 +27,13 @@ class CutOffError(BaseException):
 class TimeLimit:
     """A context that ends its block after a number of seconds, together with the processes for which the block waits.
 
-    If C(is_unwanted()) is true, the block ends sooner, but only while it waits for a connection or in C(pause()). Everything else in the block is short,
-    and may be half done.
+    If C(is_unwanted()) is true, or if the run was killed, the block ends sooner, but only while it waits for a connection or in C(pause()). Everything else in
+    the block is short, and may be half done. C(must_finish): it does not end sooner.
     """
 
-    def __init__(self, seconds: float, is_unwanted: Callable[[], bool] | None = None) -> None:
+    def __init__(self, seconds: float, is_unwanted: Callable[[], bool] | None = None, must_finish: bool = False) -> None:
         self.seconds = seconds
+        self.must_finish = must_finish
         self.is_unwanted = is_unwanted
         self.parent = os.getppid()
         self.over = False
@@ -56,7 +57,7 @@ class TimeLimit:
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
         if not self.over:
             self.over = time.monotonic() - self.began >= self.seconds
-        if not self.over and self._is_given_up() and _waits(frame):
+        if not (self.over or self.must_finish) and self._is_given_up() and _waits(frame):
             self.over = self.ended = True
         if not self.over:
             return

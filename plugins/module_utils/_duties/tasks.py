@@ -138,11 +138,14 @@ def hold_spec() -> dict[str, Any]:
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
-    """Write or remove records of these names."""
+    """Write or remove records of these names. C(journal): what the journal of the host is told after that."""
     names = list(dict.fromkeys(params["name"]))
     if not names or not all(name.strip() for name in names):
         raise ValueError("name is empty: give the hold a name.")
-    return put(machine.store(), request, names, params["done"], machine.boot_id() if params["this_boot"] else None)
+    told = put(machine.store(), request, names, params["done"], machine.boot_id() if params["this_boot"] else None)
+    if params["journal"] and not machine.check_mode and not machine.note(params["journal"]):
+        told["journal_missed"] = True
+    return told
 
 
 def put(store: Any, request: Request, names: list[str], done: bool | None, boot_id: str | None) -> dict[str, Any]:

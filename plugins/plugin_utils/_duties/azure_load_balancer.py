@@ -216,13 +216,6 @@ class AzureLoadBalancer(TrafficDuty):
         known = dict(settings["access"], pools=[settings["pool"]], timeout=STEP_SECONDS, **settings["known_as"])
         yield CONTROLLER, "azure_load_balancer_hold", dict(known, **hold)
 
-    def shows(self, result: Json, act: Json) -> bool:
-        def states(addresses: Iterable[Json] | None) -> dict[tuple[str, str], tuple[str, set[str]]]:
-            return {(each["pool"].lower(), each["name"]): (each["admin_state"], set(map(fold, each["held_by"]))) for each in addresses or ()}
-
-        told, seen = states(act.get("addresses")), states(result.get("addresses"))
-        return bool(told) and all(seen.get(key) == state for key, state in told.items())
-
     def names(self, record: Json) -> tuple[str, str]:
         name = record.get("for_server") or record["subject"]["address"]
         return name, name

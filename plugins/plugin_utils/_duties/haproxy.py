@@ -109,8 +109,6 @@ def name_decides(place: str, at: str, host: str) -> str:
 
 CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 """The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
-TOLD_BY_ACTS = ("admin_state", "sessions", "queue", "uncounted", "total_sessions", "arrived", "condition", "held_by")
-"""The fields of a server that haproxy_hold returns as haproxy_info does."""
 
 
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
@@ -321,33 +319,6 @@ class Haproxy(TrafficDuty):
             addresses = (step.get("addresses") or {}).get(machine) or None
             backends = (step.get("backends") or {}).get(f"{machine} {settings['socket']}") or settings["backends"] or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, backends=backends, **hold)
-
-    def shows(self, result: Json, act: Json) -> bool:
-        def held(servers: Iterable[Json] | None) -> dict[tuple[str, str], set[str]]:
-            return {(server["backend"], server["server"]): set(map(fold, server["held_by"])) for server in servers or ()}
-
-        told, seen = held(act.get("servers")), held(result.get("servers"))
-        return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
-
-    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
-        told = {(server["backend"], server["server"]): server for server in act.get("servers") or ()}
-        if not told or act.get("process") != result.get("process") or any(key not in server for server in told.values() for key in TOLD_BY_ACTS):
-            return None
-        released, holds = set(map(fold, event_ids)), []
-        held: dict[tuple[str, str], frozenset[str]] = dict.fromkeys(told, frozenset())
-        for record in result["holds"]:
-            key = record["subject"].get("backend"), record["subject"].get("server")
-            left = {event_id: entry for event_id, entry in record["events"].items() if key not in told or fold(event_id) not in released}
-            held[key] = frozenset(map(fold, left))
-            holds.extend([dict(record, events=left)] if left else [])
-        if any(held[key] != set(map(fold, server["held_by"])) for key, server in told.items()):
-            return None  # somebody else holds it now, and only a look tells for which event
-        servers = []
-        for server in result["servers"]:
-            news = told.get((server["backend"], server["server"]))
-            now = {**{key: news[key] for key in TOLD_BY_ACTS}, "in_service": news["admin_state"] == "ready"} if news else {}
-            servers.append(dict(server, **now))
-        return dict(result, servers=servers, holds=holds)
 
     def names(self, record: Json) -> tuple[str, str]:
         # A server that leads to the same machine is taken out with it.

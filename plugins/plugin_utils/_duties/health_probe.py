@@ -284,20 +284,6 @@ class HealthProbe(TrafficDuty):
         options = dict(settings["given"], action=settings["action"]) if direction == "out" or settings["action"] in ("file", "responder") else {}
         yield settings["host"], "health_probe_hold", dict(options, **hold)
 
-    def shows(self, result: Json, act: Json) -> bool:
-        answers, seen = act.get("answers") or (), result.get("answer")
-        if not seen or not answers:
-            return False
-        held_by = {fold(event_id) for answer in answers for event_id in answer["held_by"]}
-        return {fold(event_id) for event_id in seen["held_by"]} == held_by
-
-    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
-        told = next((answer for answer in act.get("answers") or () if result.get("answer") and answer["on"] == result["answer"]["on"]), None)
-        if not told or told["held_by"] or act.get("waiting_for") or result.get("answer") is None:
-            return None
-        holds = [record for record in result["holds"] if record["subject"].get("on") != told["on"]]
-        return dict(result, answer=told, notice_left=None if told["state"] != "failing" else 0.0, probe=None, holds=holds)
-
     def shown(self, record: Json) -> dict[str, str]:
         return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
 

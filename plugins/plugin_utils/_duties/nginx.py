@@ -242,13 +242,6 @@ class Nginx(TrafficDuty):
                 },
             )
 
-    def shows(self, result: Json, act: Json) -> bool:
-        def held(servers: Iterable[Json] | None) -> dict[tuple[str, str, str, str], set[str]]:
-            return {_key_of(server): set(map(fold, server["held_by"])) for server in servers or ()}
-
-        told, seen = held(act.get("servers")), held(result.get("servers"))
-        return bool(told) and all(seen.get(key) == held_by for key, held_by in told.items())
-
     def names(self, record: Json) -> tuple[str, str]:
         # A line that leads to the same host is taken out with it.
         name = record["subject"]["server"]

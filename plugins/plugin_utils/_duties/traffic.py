@@ -107,14 +107,6 @@ class TrafficDuty(Duty):
         """The task file of the user's own that these acts wait for, see C(_own_files.py); None if there is none."""
         return None
 
-    def shows(self, result: Json, act: Json) -> bool:
-        """Whether the result of a look shows the change of an act, so that the look is not older than the act."""
-        return True
-
-    def after_release(self, result: Json, act: Json, event_ids: Iterable[str]) -> Json | None:
-        """The result that a look would have after an act has released the holds for these events; None if the act does not tell that."""
-        return None
-
     def names(self, record: Json) -> tuple[str, str]:
         """The name that a record on its machine holds, and the name of the host there for which it does."""
         return "", ""

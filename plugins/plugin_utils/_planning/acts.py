@@ -7,7 +7,7 @@
 A step is taken in the turn of its host, one act after the other. An act has
 
 C(part)    what the judgement of the step calls it (C(_steps/without_role.py)), which also tells whether it is still due after those before it
-C(module)  which module is run
+C(module)  which call it is (C(module_utils/_handle.py)), or which module
 C(args)    its options, but for those that each machine has of its own (C(state_dir), C(imds_url))
 C(balancer)  which of the balancers of the host it is about, from 0, if it is about one
 C(file)    which task file of the user's own must run before it is done, if any; see C(_own_files.py)
@@ -16,7 +16,7 @@ C(expected)  of an approval from outside: what must be read again before it is s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
@@ -24,11 +24,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry im
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE, holding
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.approve_event import act_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import in_order
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import ended
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Acts, DrainStep, Json, Options, StepGroup, StepJson
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Acts, Json, Options, StepGroup, StepJson
 
 APPROVING = 5.0
 """Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
@@ -55,13 +54,6 @@ def needs_files(settings: dict[str, Json]) -> bool:
 def _needs_files(values: Json) -> bool:
     of_balancers = any(TRAFFIC[balancer["provider"]].tasks for balancer in values["load_balancers"])
     return of_balancers or any(step["type"] == "tasks" for step in values["drain_host"]["steps"])
-
-
-def modules_of(balancers: Iterable[Balancer], steps: Iterable[DrainStep] = ()) -> list[str]:
-    """The modules that most steps run. C(balancers): pairs of a provider and its settings. C(steps): the drain steps of the hosts."""
-    found = {module for provider, settings in balancers for _machine, module, _args in provider.acts(settings, "out", {}, {})}
-    found |= {ON_HOST[step["type"]].module for step in steps} | {kind.module for kind in ON_HOST.values() if kind.common}
-    return sorted(found | {"approval_hold", "task_hold", "wait_for_answer"})
 
 
 def _act(part: str, module: str, **args: Any) -> Act:

@@ -174,7 +174,6 @@ class HostObservation:
     watched: float | None = None  # until when that look would have told news of its own, by the controller's clock
     unwatched: float = 0.0  # seconds between the observation and the begin of the look that was ended
     rested: bool = False  # whether there was no look in this pass; then, too, this is an earlier observation
-    by_acts: bool = False  # whether there was no look in this pass, but acts that told the same; what they do not tell is from an earlier one
     fingerprint: str = ""  # a digest of the events that it showed
     age: float = 0.0  # seconds between the host's clock and the end of the look
     time: str | None = None  # the host's clock
@@ -197,16 +196,11 @@ class HostObservation:
 
     @property
     def is_new(self) -> bool:
-        """Whether a look of this pass made it, or acts that told the same."""
+        """Whether a look of this pass made it."""
         return not (self.ended or self.rested)
 
-    @property
-    def was_looked_at(self) -> bool:
-        """Whether a look of this pass made it."""
-        return self.is_new and not self.by_acts
-
     def seen_at(self, now: float) -> float:
-        """When the host's clock showed C(time): in an earlier pass, if acts have completed a look of that pass."""
+        """When the host's clock showed C(time)."""
         return now if self.at is None else self.at + self.age
 
     @property
@@ -225,13 +219,8 @@ class MachineObservation:
 
     @property
     def is_new(self) -> bool:
-        """Whether a look of this pass made it, or acts that told the same."""
-        return not (self.result.get("ended") or self.result.get("rested"))
-
-    @property
-    def was_looked_at(self) -> bool:
         """Whether a look of this pass made it."""
-        return self.is_new and not self.result.get("by_acts")
+        return not (self.result.get("ended") or self.result.get("rested"))
 
     def seen_at(self, now: float) -> float:
         """When the machine's clock showed the time that the look returned."""

@@ -16,10 +16,8 @@ C(key)       with C(machine): the key of the look in the document
 C(name)      the name that people see
 C(acts)      the acts, which come before the look; see C(acts.py)
 C(asks)      with C(machine): that its metadata service is asked, so that the address is that machine's own
-C(options)   the options of the module that looks; missing if there is no look
-C(module)    with C(machine): the module that looks
-C(unless_back) of the host: whether the look is left out if the acts have brought the host back
-C(again)     of the host: whether it is looked at once more if news end the look, because a step has changed what the look before showed
+C(options)   the options of the look; missing if there is none
+C(module)    with C(machine): which look it is
 C(read_at)   of the host: when its metadata service was last read, so that it is not read again too soon
 C(shown)     of the host: the ids of the events in its last document, with the VMs that they name
 C(not_shown) of the host: ids of events that bear its name and that its own metadata service has not shown yet
@@ -36,9 +34,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._pools import not_i
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import READY_TO_LEAVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation, Machines
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -126,20 +123,17 @@ def next_turns(
     looks = _machine_looks(balancers, waits, searched, drain_wait)
     for look in looks:
         if look["key"] in machines and machines[look["key"]].result.get("ended"):
-            look["options"].update(wait_for=[], timeout=0.0)  # otherwise news could end it again and again
+            look["options"].update(_at_once(look)["options"])  # otherwise news could end it again and again
     # An approval needs looks that are a moment old, so before it each balancer is looked at in each pass.
     rest = 0.0 if groups.ready or groups.quick else REST if groups.concerned else REST_MACHINE
     due = [look for look in looks if look["options"]["timeout"] or not _machine_rests(machines.get(look["key"]), rest, observed.now)]
     turns: Turns = {name: [] for name in observed.hosts}
-    back, on = _told_by_acts(decided, acts, machines)
-    due = [look for look in due if look["options"]["timeout"] or look["machine"] not in on]
-    prepared = _prepared(observed, groups)
     for host in hosts:
-        found = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
-        if found and "options" in found[0] and prepared.get(host.name):
-            found[0]["prepare"] = prepared[host.name]
-        turns[host.name] = [dict(turn, unless_back=True) for turn in found] if host.name in back else found
-    return _spread(due, _with_acts(turns, acts, observed), [host.name for host in hosts])
+        turns[host.name] = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
+    turns = _with_acts(turns, acts, observed, {look["key"]: look for look in looks})
+    # Who acts on a balancer looks at it then.
+    seen = {turn["key"] for mine in turns.values() for turn in mine if "key" in turn}
+    return _spread([look for look in due if look["options"]["timeout"] or look["key"] not in seen], turns, [host.name for host in hosts])
 
 
 def _quiet_left(host: Host, drain: Drain, now: float) -> float:
@@ -147,17 +141,6 @@ def _quiet_left(host: Host, drain: Drain, now: float) -> float:
     counted = [place.count.at for place in host.places if place.count and place.count.at is not None]
     since = max(0.0, now - max(counted)) if counted else 0.0
     return max(0.0, min(drain.quiet_left - since, QUIET_SEEN))
-
-
-def _prepared(observed: Observed, groups: _Groups) -> dict[str, list[str]]:
-    """Which modules each host packs before it waits for a first event. Ansible packs a module when a run first needs it: a quarter of a second."""
-    if observed.document.number > 1 or groups.concerned:
-        return {}
-    # For a host that was never reached, Ansible would first connect to find its Python.
-    hosts = [host for host in observed.hosts.values() if host.observation.reached]
-    steps = [step for host in hosts for step in host.settings.drain_host.steps]
-    modules = modules_of([balancer for host in hosts for balancer in host.balancers], steps)
-    return {host.name: modules[number :: len(hosts)] for number, host in enumerate(hosts)}
 
 
 class _Groups(NamedTuple):
@@ -244,39 +227,40 @@ def _host_turns(
     standing = [event for event in observed.events.values() if event.standing]
     turn["shown"] = {event.event_id: event.resources for event in standing if name in event.shown_by}
     turn["not_shown"] = [event.event_id for event in standing if name not in event.shown_by and event.bears_name_of(host)]
-    return [dict(turn, again=True) if decided.step(host) else turn]
+    return [turn]
 
 
-def _told_by_acts(decided: Decided, acts: dict[str, Acts], machines: Machines) -> tuple[set[str], set[str]]:
-    """The hosts that are brought back, and the machines of their balancers, that need no look: their acts return what a look would return.
-
-    This completes the look of this pass, so it needs one: otherwise a mistake in what the acts tell would never be seen. If an act fails, the host is
-    looked at all the same, and its balancers in the next pass.
-    """
-    hosts = decided.observed.hosts
-    back = {name for name in acts if decided.steps[name].role == "restore_service" and hosts[name].observation.was_looked_at}
-    on = {machine for name in back for machine, _todo in acts[name] if machine}
-    new = {machine: [known.was_looked_at for known in machines.values() if known.result.get("machine") == machine] for machine in on}
-    return back, {machine for machine in on if new[machine] and all(new[machine])}
-
-
-def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed) -> Turns:
-    """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it."""
+def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Mapping[str, Turn]) -> Turns:
+    """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it. A balancer is looked at after each act
+    there. C(looks): all looks at balancers, by their keys."""
     turns = dict(turns)
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
-        mine: list[Turn] = [
-            {**({"machine": machine} if machine else {}), "name": machine or name, "acts": todo, "balancers": balancers} for machine, todo in found if todo
-        ]
-        for turn in mine:
-            if any(act["part"] == "seen" for act in turn["acts"]):
+        mine: list[Turn] = []
+        for machine, todo in found:
+            if not todo:
+                continue
+            turn: Turn = {**({"machine": machine} if machine else {}), "name": machine or name, "acts": todo, "balancers": balancers}
+            if any(act["part"] == "seen" for act in todo):
                 turn["asks"] = True
+            key = _key_at(machine, name, balancers[todo[-1]["balancer"]]) if machine and "balancer" in todo[-1] else None
+            mine.append({**_at_once(looks[key]), **turn} if key else turn)
         look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])
             look = None
         turns[name] = [*mine, *(turn for turn in turns[name] if turn is look or "options" not in turn)]
     return turns
+
+
+def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:
+    """The key of the look at one balancer of a host on one of its machines."""
+    return next((look["key"] for look in _machine_looks([(name, balancer)]) if look["machine"] == machine), None)
+
+
+def _at_once(look: Turn) -> Turn:
+    """A look at a balancer that waits for nothing."""
+    return dict(look, options=dict(look["options"], wait_for=[], timeout=0.0))
 
 
 def _host_options(
@@ -372,11 +356,6 @@ def _ask(host: Host, decided: Decided) -> Options:
     return dict(ask, back=True) if any(event.started for event in decided.observed.events_of(host)) else {}
 
 
-def quick_look(turn: Turn) -> Turn:
-    """A turn that looks at the same machine and waits for nothing."""
-    return dict({key: turn[key] for key in ("machine", "key", "name", "provider", "module")}, options=dict(turn["options"], wait_for=[], timeout=0.0))
-
-
 def known_events(observed: Observed) -> list[list[str]]:
     """The events that are no news for a look, as pairs of id and status. A service that lags behind may still show a started event as Scheduled."""
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
@@ -457,22 +436,16 @@ def _machine_looks(
 def _spread(looks: Sequence[Turn], turns: Turns, lookers: list[str]) -> Turns:
     """Divide the looks at machines among the hosts. Hosts that have no act and do not wait come first.
 
-    A look never delays the acts of its host, and a look that waits comes last. If a host acts on a machine, that host looks at it after its acts.
+    A look never delays the acts of its host, and a look that waits comes last.
     """
     turns = {name: list(mine) for name, mine in turns.items()}
     idle = [name for name in lookers if not any("acts" in turn for turn in turns[name])] or lookers
     free = [name for name in idle if not any("options" in turn and turn["options"].get("wait") for turn in turns[name])] or idle
-    acting = {turn["machine"]: name for name, mine in turns.items() for turn in mine if "acts" in turn and "machine" in turn}
     given = dict.fromkeys(lookers, 0)
     for look in looks if lookers else ():
         waits = look["options"]["timeout"] > 0
-        if look["machine"] in acting and not waits:
-            mine = turns[acting[look["machine"]]]
-            after = max(number for number, turn in enumerate(mine) if "acts" in turn and turn.get("machine") == look["machine"])
-            mine.insert(after + 1, look)
-        else:
-            name = min(free if waits else idle, key=given.__getitem__)
-            given[name] += 1
-            is_first = not waits and not any("acts" in turn for turn in turns[name])
-            turns[name].insert(0 if is_first else len(turns[name]), look)
+        name = min(free if waits else idle, key=given.__getitem__)
+        given[name] += 1
+        is_first = not waits and not any("acts" in turn for turn in turns[name])
+        turns[name].insert(0 if is_first else len(turns[name]), look)
     return turns

@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import quick_look
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import after_release, judge
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, Turn
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import judge
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
 Known = Mapping[str, Any]
 LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
@@ -52,13 +49,17 @@ def observations(known: Known, before: Json) -> Json:
             if "machine" in turn:
                 # With the options of the look, because a look that waited for a server counts twice.
                 look.update(machine=turn["machine"], look=turn["options"])  # the journal has them under this name
-            former = {field: value for field, value in group.get(key, {}).items() if field != "rested"}
+            former = group.get(key) or {}
+            # Several hosts may have looked at one balancer, each after its own acts.
+            if former.get("rested") is False and (look.get("ended") or former.get("at", 0.0) > look.get("at", 0.0)):
+                continue
             group[key] = _still(former, look) if look.get("ended") else dict(look, rested=False)
     return {"hosts": hosts, "balancers": balancers}
 
 
 def _still(former: Json, ended: Json) -> Json:
     """The observation before a look that news have ended, since that look returned nothing."""
+    former = {field: value for field, value in former.items() if field != "rested"}
     since = former.get("watched") or former.get("at") or ended["began"]
     return dict(former, ended=True, watched=ended.get("watched"), unwatched=former.get("unwatched", 0.0) + max(0.0, ended["began"] - since))
 
@@ -83,44 +84,6 @@ def results(known: Known, last: Json) -> Json:
 def _step(last: Json, name: str) -> Json | None:
     step: Json | None = (last.get("hosts") or {}).get(name, {}).get("step")
     return step
-
-
-def add_restored(known: Known, last: Json, observed: Json, acted: Json) -> None:
-    """Add observations of the hosts that were brought back. They were not looked at after that, but their acts returned the same.
-
-    C(observed): what C(observations) returned. C(acted): what C(results) returned.
-    """
-    # Several hosts may have come back at the same balancer.
-    not_looked_at = {key for key, look in observed["balancers"].items() if look.get("rested") and look.get("holds") is not None}
-    for name, facts in known.items():
-        step, look = _step(last, name), observed["hosts"][name]
-        if not step or not look.get("rested") or not acted.get(name, {}).get("restore_service", {}).get("done"):
-            continue
-        observed["hosts"][name] = dict(after_release(look, step["event_ids"], step["records"]), rested=False, by_acts=True)
-        balancers = last["settings"][name]["load_balancers"]
-        for act in (act for act in acts_of(facts) if act["part"] == "balancer" and "item" in act):
-            duty = TRAFFIC[balancers[act["balancer"]]["provider"]]
-            for key, former in observed["balancers"].items():
-                is_there = former.get("machine") == act["item"] and key in not_looked_at
-                now = duty.after_release(former, dict(act), step["event_ids"]) if is_there else None
-                if now:
-                    observed["balancers"][key] = dict(now, rested=False, by_acts=True)
-
-
-def older_than_acts(known: Known, last: Json, observed: Json) -> list[Turn]:
-    """The turns for a second look at each machine on which an act was done after or during the look at it."""
-    older: dict[str, Turn] = {}
-    looks = {turn["key"]: turn for mine in last["turns"].values() for turn in mine if "key" in turn}
-    for name, facts in known.items():
-        balancers = last["settings"][name]["load_balancers"]
-        for act in (act for act in acts_of(facts) if "item" in act):
-            duty = TRAFFIC[balancers[act["balancer"]]["provider"]]
-            for key, turn in looks.items():
-                look = observed["balancers"].get(key) or {}
-                is_new = bool(look) and MachineObservation(key, look, None).is_new
-                if turn["machine"] == act["item"] and not (is_new and (look["began"] >= act["ended_at"] or duty.shows(look, dict(act)))):
-                    older[key] = quick_look(turn)
-    return list(older.values())
 
 
 def failed_files(known: Known, number: int) -> bool:

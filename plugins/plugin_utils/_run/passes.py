@@ -29,12 +29,6 @@ def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder
     written = now_written({name: gather.turns_of(facts) for name, facts in known.items()}, last.get("written") or {})
     if last.get("to_do"):
         return _close(known, acted, dict(last, written=written))
-    gather.add_restored(known, last, observed, acted)
-    older = gather.older_than_acts(known, last, observed)
-    if older:
-        # These observations do not show what was just done, so no plan is made from them.
-        looker = next(name for name, facts in known.items() if facts is not None)
-        return dict(last, seen=observed, acted=acted, written=written, files={}, turns={**dict.fromkeys(known, []), looker: older}, warnings=[])
     world = {
         "now": now,
         "pass": last["number"] + 1,

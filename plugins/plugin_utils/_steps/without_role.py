@@ -10,27 +10,30 @@ than the host.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, file_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Json, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Result
 
 UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
 """The result of a step that failed."""
+COUNTING = ("steps", "last")
+"""The parts of which each must be done before the next act of the same request is begun."""
 
 
 def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> bool:
-    """Whether an act must be carried out, as the results of the acts before it show. C(balancers): the settings of the host's balancers."""
+    """Whether an act must be carried out, as the results of earlier turns show. C(balancers): the settings of the host's balancers.
+
+    What is asked of a machine together with it comes before it, and the machine itself sees what that came to (C(_handle.py)).
+    """
     part: str = act["part"]
     steps, answer = _of_part("steps", done), _result("answer", done)
     if part == "sent":
         # From outside, an event is approved as it was just read.
         return "expected" not in act or approve_event.is_still_so(act["expected"], _result("seen", done))
-    if part == "drained":
-        return bool(steps.get("done"))
-    if part in ("steps", "answer"):
+    if part in ("steps", "drained", "answer"):
         return is_done(steps)
     if part == "balancer":
         direction = "out" if act["args"]["state"] == "present" else "in"
@@ -76,20 +79,6 @@ def _judge(
         return drain_host.judge(name, {"provider": "none"}, steps=_of_part("steps", done))
     given_back = _balancer(balancers, "in", done)
     return restore_service.judge(name, _of_part("steps", done), _result("answer", done), given_back, lost=lost, last=_of_part("last", done))
-
-
-def after_release(observation: Json, event_ids: Iterable[str], records: Collection[str]) -> Json:
-    """The observation that a look at a host would return after the holds for these events were released there.
-
-    C(records): those of the step. The record of the approval may be left for a later one.
-    """
-    released = {event_id.lower() for event_id in event_ids}
-    left = []
-    for record in observation["holds"]:
-        is_approval = record["kind"] == "task" and record["subject"]["name"] == APPROVED
-        stays = is_approval and APPROVED not in records
-        left.append({event_id: entry for event_id, entry in record["events"].items() if stays or event_id.lower() not in released})
-    return dict(observation, holds=[dict(record, events=events) for record, events in zip(observation["holds"], left) if events])
 
 
 def _result(part: str, done: Sequence[Result]) -> Result:
