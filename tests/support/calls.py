@@ -11,6 +11,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._handle import CALL
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
 
+# What a call needs is loaded when it is first asked. Once a test has started Ansible's own loader in this process, that finds none of it.
+for load in CALLS.values():
+    load()
+
 
 def call(name, params, check=False, run_command=None, machine=None, **of_machine):
     """The result of one call; its errors are raised. It waits for nothing unless told so. ``of_machine``: arguments of C(ThisMachine)."""

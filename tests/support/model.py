@@ -81,7 +81,6 @@ class Model:
         self.outcome = None
         self.incarnation = 1
         self.seen = {}
-        self.told = {}  # per host that was brought back, the records that this left
         self.news_for = 0.0  # seconds after a look within which news of another end the next one that waits
         self.skew = {}  # seconds by which a machine's clock is ahead
 
@@ -288,10 +287,6 @@ class Model:
         if last and self.outcome and self.number > 1:
             if turn is None:
                 return dict(copy.deepcopy(last), rested=True)
-            if turn.get("unless_back") and (self.results[name].get("restore_service") or {}).get("done"):
-                # The modules that brought it back have told what they left.
-                self.seen[name] = dict(last, holds=self.told[name], by_acts=True)
-                return copy.deepcopy(self.seen[name])
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
                 return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])
         self.seen[name] = dict(self.observe_host(name), began=self.now)
@@ -505,7 +500,6 @@ class Model:
             stays = task == "approved" and task not in step["records"]
             kept[task] = {i: entry for i, entry in entries.items() if stays or i.lower() not in ids}
         self.hosts[name].update(tasks={task: entries for task, entries in kept.items() if entries}, own_balancer="ready")
-        self.told[name] = self.records(name)
         waiting = [lb for lb, servers in self.servers.items() if servers[name]["record"] and servers[name].get("checks_fail")]
         for lb in waiting:
             self.servers[lb][name]["record"]["restoring"] = True

@@ -11,6 +11,7 @@ import types
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows_modules
 
+from tests.support import calls  # noqa: F401 - loads what it answers
 from tests.support.windows.documented import mistakes_in, options_of
 from tests.support.windows.inventory import COLLECTIONS
 from tests.support.windows.model import Unreachable, answer

@@ -12,6 +12,8 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import balancer_observation, host_observation, turn
+from ansible_collections.graceful.azure.plugins.module_utils import _handle
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _news
 
 KEY = "lb1 /run/haproxy/admin.sock"
@@ -29,6 +31,7 @@ class Scene:
         clock = types.SimpleNamespace(time=lambda: self.now, sleep=self.sleep, monotonic=lambda: self.now)
         for module in (_look_action, _news, turn):
             monkeypatch.setattr(module, "time", clock)
+        monkeypatch.setattr(_handle, "answer", self.answer)
         monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
 
     def sleep(self, seconds):
@@ -36,7 +39,13 @@ class Scene:
         self.now += seconds
 
     def execute(self, module_name, module_args, task_vars):
-        self.looks.append((self.now - 1000.0, module_name, module_args))
+        assert module_name == "graceful.azure.machine"
+        if self.told.get("unreachable"):
+            return dict(self.told)
+        return _handle.handle(module_args["request"], lambda _params: ThisMachine(monotonic=lambda: self.now, sleep=self.sleep))
+
+    def answer(self, call, args, *_machine):
+        self.looks.append((self.now - 1000.0, call, args))
         return dict(self.told)
 
     def run(self, module, args):
@@ -94,7 +103,7 @@ class TestHost:
         found = {"name": "web1", "options": {"wait": 2.0, "known": "a"}, "read_at": None}
         scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/s")
         told = {"wait": 2.0, "known": "a", "imds_url": "http://127.0.0.1:1", "state_dir": "/s"}
-        assert scene.looks == [(0.0, "graceful.azure.host_observation", told)]
+        assert scene.looks == [(0.0, "host_observation", told)]
 
     def test_a_new_event_is_told_to_the_others(self, scene):
         scene.told.update(fingerprint="b", events=[dict(EVENT, event_id="E0")])
@@ -132,7 +141,7 @@ class TestHost:
     )
     def test_how_long_it_may_take(self, scene, monkeypatch, args, seconds):
         limits = []
-        monkeypatch.setattr(_look_action.LookAction, "look", lambda self, name, args, task_vars, seconds, until=None: limits.append(seconds) or {})
+        monkeypatch.setattr(_look_action.LookAction, "look", lambda self, name, args, task_vars, seconds, *_more: limits.append(seconds) or {})
         scene.run(host_observation, args)
         assert limits == [seconds]
 
@@ -155,18 +164,18 @@ class TestActs:
     def test_before_the_look(self, scene):
         seen = self.take(scene, "steps", look={"known": "a"})
         assert [(name, args) for _moment, name, args in scene.looks] == [
-            ("graceful.azure.steps_module", {"state": "absent", "state_dir": "/s"}),
-            ("graceful.azure.host_observation", {"known": "a", "state_dir": "/s", "imds_url": "http://127.0.0.1:1"}),
+            ("steps_module", {"state": "absent", "state_dir": "/s"}),
+            ("host_observation", {"known": "a", "state_dir": "/s", "imds_url": "http://127.0.0.1:1"}),
         ]
         assert [act["part"] for act in seen["acts"]] == ["steps"] and seen["reached"]
 
     def test_an_approval_on_a_windows_host_has_more_time(self, scene, monkeypatch):
         asked = []
         monkeypatch.setattr(turn, "is_windows", lambda *_who: True)
-        monkeypatch.setattr(turn, "run_module", lambda _action, module, args, _variables: asked.append((module, args)) or {"approved": []})
+        monkeypatch.setattr(_look_action, "ask_machine", lambda _action, request, *_more: asked.extend(request["acts"]) or {"acts": [{"approved": []}]})
         sent = {"part": "sent", "module": "approval_hold", "args": {"timeout": 5.0, "ready_until": 9.0}}
         scene.take({"name": "web1", "acts": [sent], "balancers": []}, number=3)
-        assert asked == [("approval_hold", {"timeout": 25.0, "ready_until": 9.0})]
+        assert [(act["call"], act["args"]) for act in asked] == [("approval_hold", {"timeout": 25.0, "ready_until": 9.0})]
 
     def test_in_the_order_of_the_turns(self, scene):
         scene.told = {"done": True, "changed": True}
@@ -268,11 +277,11 @@ class TestBalancer:
     def test_it_is_looked_at_with_its_own_module(self, scene):
         found = {"name": KEY, "machine": "lb1", "key": KEY, "provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "timeout": 0.0}}
         assert scene.take(found, imds_url="http://127.0.0.1:1", state_dir="/lb")["reached"]
-        assert scene.looks == [(0.0, "graceful.azure.haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
+        assert scene.looks == [(0.0, "haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 
     def test_a_look_outside_the_passes(self, scene):
         scene.run(balancer_observation, LOOK_BY_HAND)
-        assert [name for _moment, name, _args in scene.looks] == ["graceful.azure.haproxy_info"]
+        assert [name for _moment, name, _args in scene.looks] == ["haproxy_info"]
 
     @pytest.mark.parametrize(
         ("told", "wanted"),

@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.action import plan
 from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import add_restored, observations, older_than_acts
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import observations
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
@@ -121,61 +121,35 @@ def test_the_end_of_a_run_is_shown_in_lines(monkeypatch, planned, result):
     assert lines == ["Reboot e1 (web1): completed", "    web1: restored"]
 
 
-class TestLooksThatAreOlderThanActs:
-    """Whatever was done on a balancer has to be seen there before anybody plans: a look beside it may have been made before, or been ended."""
+class TestSeveralLooksAtOneBalancer:
+    """Each host looks at a balancer after its own acts there. The last look shows them all."""
 
     KEY = "lb1 /s"
-    SERVER = {"backend": "www", "server": "web0", "admin_state": "drain", "held_by": ["E1"]}
 
-    def older(self, look, servers=(SERVER,)):
-        act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "servers": list(servers)}
-        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "name": "lb1", "acts": []}, "acts": [act]}]}}, "web1": None}
-        options = {"socket": "/s", "wait_for": ["web0"], "timeout": 5.0}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": options}
-        last = {"turns": {"web0": [], "web1": [turn]}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in known}}
-        return older_than_acts(known, last, {"hosts": {}, "balancers": {self.KEY: look} if look else {}})
+    def seen(self, *looks):
+        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s"}}
+        known = {f"web{number}": {"graceful_azure_turns": {"results": [dict(look, turn=turn)]}} for number, look in enumerate(looks)}
+        former = {"reached": True, "at": 90.0, "servers": ["former"]}
+        return observations(known, {"hosts": {}, "balancers": {self.KEY: former}})["balancers"][self.KEY]
 
-    @pytest.mark.parametrize(
-        "look",
-        [
-            {"began": 100.5, "rested": False, "servers": []},
-            {"began": 99.0, "rested": False, "servers": [dict(SERVER, held_by=["e1"])]},
-        ],
-        ids=["made later", "shows it"],
-    )
-    def test_one_that_tells_enough(self, look):
-        assert self.older(look) == []
+    def look(self, at, **more):
+        return dict({"reached": True, "began": at - 0.1, "at": at, "servers": [at]}, **more)
 
-    @pytest.mark.parametrize(
-        "look",
-        [
-            None,
-            {"began": 99.0, "rested": False, "servers": [dict(SERVER, held_by=[])]},
-            {"began": 99.0, "rested": False, "servers": [SERVER], "ended": True},
-            {"began": 100.5, "rested": True, "servers": [SERVER]},
-        ],
-        ids=["none", "made before", "ended", "rested"],
-    )
-    def test_one_that_does_not(self, look):
-        (turn,) = self.older(look)
-        assert (turn["machine"], turn["key"], turn["options"]["socket"]) == ("lb1", self.KEY, "/s")
-        assert turn["options"]["timeout"] == 0.0 and turn["options"]["wait_for"] == [], "it waits for nothing, and counts once"
+    @pytest.mark.parametrize("order", [(101.0, 102.0), (102.0, 101.0)])
+    def test_the_last_one_counts(self, order):
+        seen = self.seen(*map(self.look, order))
+        assert (seen["servers"], seen["rested"]) == ([102.0], False)
 
-    def test_an_act_that_failed_tells_nothing(self):
-        assert self.older({"began": 99.0, "rested": False, "servers": [self.SERVER]}, servers=())
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_one_that_news_have_ended_tells_nothing_beside_another(self, order):
+        looks = [self.look(101.0), {"ended": True, "began": 100.0, "watched": 103.0}][::order]
+        assert self.seen(*looks)["servers"] == [101.0] and not self.seen(*looks).get("ended")
 
-    def test_nobody_plans_before(self):
-        begun = begin({"web0", "web1"})
-        begun["settings"]["web0"]["load_balancers"][0].update(provider="haproxy", hosts=["lb1"])
-        act = {"part": "balancer", "balancer": 0, "item": "lb1", "ended_at": 100.0, "failed": True, "msg": "no socket"}
-        turn = {"machine": "lb1", "key": self.KEY, "name": self.KEY, "provider": "haproxy", "module": "haproxy_info", "options": {}}
-        step = {"role": "load_balancer", "state": "out", "event_ids": ["E1"]}
-        last = dict(begun, turns={"web0": [], "web1": [turn]}, hosts={"web0": {"step": step}}, number=4, memory={"first_found": 1.0})
-        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1", "acts": []}, "acts": [act]}]}}, "web1": {}}
-        result = passed({}, known, last)
-        assert result["number"] == 4 and result["memory"] == last["memory"] and [turn["key"] for turn in result["turns"]["web0"]] == [self.KEY]
-        # What was done is not forgotten meanwhile.
-        assert result["acted"]["web0"]["failure"] == {"pass": 4, "message": "lb1: no socket"}
+    def test_one_that_failed_counts_if_it_is_the_last(self):
+        assert "servers" not in self.seen(self.look(101.0), {"reached": False, "error": "no socket", "began": 101.5, "at": 102.0})
+
+    def test_nobody_looked(self):
+        assert observations({"web0": {}}, {"hosts": {}, "balancers": {self.KEY: {"at": 90.0}}})["balancers"][self.KEY] == {"at": 90.0, "rested": True}
 
 
 class TestEndedByNews:
@@ -195,64 +169,6 @@ class TestEndedByNews:
         once = self.seen({"reached": True, "at": 100.0}, began=120.0, watched=121.0)
         assert once["unwatched"] == 20.0
         assert self.seen(once, began=122.0, watched=123.0)["unwatched"] == 21.0
-
-
-class TestBroughtBack:
-    """Whoever is back was not looked at since, nor were its balancers."""
-
-    PROCESS = {"pid": 1, "started": 1}
-
-    def seen(self, done=True, machine="lb1", records=("approved",), **act):
-        told = {"backend": "www", "server": "web0", "admin_state": "ready", "held_by": [], "condition": "none"}
-        told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
-        act = dict({"part": "balancer", "balancer": 0, "item": machine, "process": self.PROCESS, "servers": [told]}, **act)
-        holds = [{"kind": "haproxy_server", "subject": {"backend": "www", "server": "web0"}, "events": {"E1": {}}}]
-        server = dict(told, admin_state="drain", held_by=["E1"], condition="held")
-        seen = {
-            "hosts": {"web0": {"rested": True, "at": 5.0, "holds": [{"kind": "task", "subject": {"name": "approved"}, "events": {"e1": {}, "e2": {}}}]}},
-            "balancers": {machine + " /s": {"machine": machine, "rested": True, "process": self.PROCESS, "servers": [server], "holds": holds}},
-        }
-        known = {"web0": {"graceful_azure_turns": {"results": [{"turn": {"machine": machine}, "acts": [act]}]}}}
-        step = {"role": "restore_service", "event_ids": ["E1"], "records": records}
-        last = {"hosts": {"web0": {"step": step}}, "settings": {"web0": {"load_balancers": [{"provider": "haproxy"}]}}}
-        add_restored(known, last, seen, {"web0": {"restore_service": {"done": done}}})
-        return seen["hosts"]["web0"], seen["balancers"][machine + " /s"]
-
-    def test_two_at_the_same_balancer(self):
-        names = ["web0", "web1"]
-        told = {"backend": "www", "admin_state": "ready", "held_by": [], "condition": "none"}
-        told.update(sessions=0, queue=0, uncounted=None, total_sessions=1, arrived=None)
-        acts = {name: {"part": "balancer", "balancer": 0, "item": "lb1", "process": self.PROCESS, "servers": [dict(told, server=name)]} for name in names}
-        holds = [{"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": {"E1": {}}} for name in names]
-        servers = [dict(told, server=name, admin_state="drain", held_by=["E1"], condition="held") for name in names]
-        seen = {
-            "hosts": {name: {"rested": True, "at": 5.0, "holds": []} for name in names},
-            "balancers": {"lb1 /s": {"machine": "lb1", "rested": True, "process": self.PROCESS, "servers": servers, "holds": holds}},
-        }
-        known = {name: {"graceful_azure_turns": {"results": [{"turn": {"machine": "lb1"}, "acts": [acts[name]]}]}} for name in names}
-        step = {"role": "restore_service", "event_ids": ["E1"], "records": []}
-        last = {"hosts": {name: {"step": step} for name in names}, "settings": {name: {"load_balancers": [{"provider": "haproxy"}]} for name in names}}
-        add_restored(known, last, seen, {name: {"restore_service": {"done": True}} for name in names})
-        balancer = seen["balancers"]["lb1 /s"]
-        assert balancer["holds"] == [] and [server["admin_state"] for server in balancer["servers"]] == ["ready", "ready"]
-
-    @pytest.mark.parametrize("machine", ["lb1", "lb 1"])
-    def test_what_the_acts_tell_is_a_look(self, machine):
-        host, balancer = self.seen(machine=machine)
-        assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e2"]]
-        assert balancer["rested"] is False and balancer["holds"] == [] and balancer["servers"][0]["admin_state"] == "ready"
-
-    def test_a_record_of_an_approval_that_stays(self):
-        host, _balancer = self.seen(records=())
-        assert host["rested"] is False and [list(record["events"]) for record in host["holds"]] == [["e1", "e2"]]
-
-    def test_a_balancer_of_which_they_do_not_tell_enough(self):
-        host, balancer = self.seen(process={"pid": 2, "started": 2})
-        assert host["rested"] is False and balancer["rested"] is True and balancer["holds"]
-
-    def test_a_host_that_is_not_back(self):
-        host, balancer = self.seen(done=False)
-        assert host["rested"] is True and balancer["rested"] is True and host["holds"] and balancer["holds"]
 
 
 class TestTheLastActs:

@@ -10,6 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.action import turn as turn_action
+from ansible_collections.graceful.azure.plugins.module_utils import _handle
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action
 
 ACTS = [
     {"part": "steps", "module": "cluster_hold", "args": {"type": "pacemaker"}},
@@ -19,18 +22,27 @@ ACTS = [
 
 @pytest.fixture(name="take")
 def taking(monkeypatch):
-    """Take a turn with these acts, whose modules return this. Returns the options of the look."""
+    """Take a turn with these acts, whose calls return this. Returns the options of the look."""
     monkeypatch.setattr(turn_action, "_done", {})
     monkeypatch.setattr(turn_action.LookAction, "run", lambda self, tmp=None, task_vars=None: {})
 
     def take(acts, **results):
         looks = []
+
+        def answer(call, args, *_machine):
+            looks.extend([args] if call == "host_observation" else [])
+            return dict(results.get(call, {"changed": False}))
+
+        def ask(_action, request, *_more):
+            failure = next((result for result in results.values() if "unreachable" in result), None)
+            return dict(failure) if failure else _handle.handle(request, lambda _params: ThisMachine(sleep=lambda _seconds: None))
+
         action = turn_action.ActionModule.__new__(turn_action.ActionModule)
         turn = {"name": "web1", "acts": acts, "balancers": [], "options": {"wait": 2.0, "await_idle": True}}
-        action._task = SimpleNamespace(args={"turn": turn, "number": 3, "state_dir": "/state"})
+        action._task = SimpleNamespace(args={"turn": turn, "number": 3, "state_dir": "/state"}, delegate_to=None)
         action._connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-        monkeypatch.setattr(turn_action, "run_module", lambda _action, module, _args, _vars: dict(results.get(module, {"changed": False})))
-        action.look_at_host = lambda options, *_more: looks.append(options) or {"changed": False}
+        monkeypatch.setattr(_handle, "answer", answer)
+        monkeypatch.setattr(_look_action, "ask_machine", ask)
         action.run(task_vars={"inventory_hostname": "web1"})
         return looks
 
@@ -56,6 +68,9 @@ def test_steps_before_the_host_is_idle_do_not_say_that_it_is(take):
     assert waits(take(acts, cluster_hold={"done": True})) == [2.0]
 
 
-@pytest.mark.parametrize("failure", [{"failed": True, "msg": "no"}, {"unreachable": True, "msg": "no route"}])
-def test_nor_after_a_failure(take, failure):
-    assert waits(take(ACTS, cluster_hold=failure)) == [0.0]
+def test_nor_after_a_failure(take):
+    assert waits(take(ACTS, cluster_hold={"failed": True, "msg": "no"})) == [0.0]
+
+
+def test_a_host_that_cannot_be_reached_is_asked_once(take):
+    assert waits(take(ACTS, cluster_hold={"unreachable": True, "msg": "no route"})) == []

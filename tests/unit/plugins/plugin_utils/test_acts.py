@@ -52,7 +52,8 @@ class TestWhatIsDone:
         model.announce("e1", "web1")
         model.go()
         turns = model.outcome["turns"]["web1"]
-        assert [("acts" in turn, "options" in turn) for turn in turns] == [(True, False), (True, False), (False, True)]
+        found = [("acts" in turn, turn.get("machine"), turn["options"]["timeout"]) for turn in turns]
+        assert found == [(True, "lb1", 0.0), (True, "lb2", 0.0), (False, None, 5.0)]
 
     def test_the_services_stop_and_that_is_recorded(self, model):
         model.settings["web1"]["drain_host"]["steps"] = [service("shop")]
@@ -84,13 +85,13 @@ class TestWhatIsDone:
         assert forgotten["name"] == ["approved"] and restoring["name"] == ["restoring"] and restoring["state"] == "present"
 
     @pytest.mark.parametrize("balancers", [("lb1", "lb2"), ("lb 1", "lb 2")])
-    def test_what_the_acts_tell_is_not_looked_at_again(self, model, balancers):
+    def test_each_balancer_is_looked_at_after_its_act_and_by_nobody_else(self, model, balancers):
         run, restore = model.run, model.settings["web1"]["restore_service"]
         model = Model(balancers=balancers, restore_service=restore)
         model.run.update(run)
         self.restored(model)
-        looks = [turn["machine"] for turns in model.outcome["turns"].values() for turn in turns if "options" in turn and "machine" in turn]
-        assert parts(model)[1:3] == [(name, "balancer") for name in balancers] and looks == []
+        looks = [(turn["key"], "acts" in turn) for turns in model.outcome["turns"].values() for turn in turns if "options" in turn and "machine" in turn]
+        assert looks == [(f"{name} {SOCKET}", True) for name in balancers]
 
     def test_what_the_look_has_asked_is_not_asked_again(self, model):
         look = model.observe_host
@@ -279,30 +280,6 @@ class TestBeforeItsBalancers:
         model.killed()
         assert not model.go()["finished"], "whether it is still off is not known yet"
         assert model.go()["hosts"]["web1"]["step"]["role"] == "load_balancer"
-
-
-class TestWhatIsPacked:
-    """Ansible packs a module when a run first needs it. No event is to wait for that."""
-
-    def packed(self, model):
-        return [module for turns in model.outcome["turns"].values() for turn in turns for module in turn.get("prepare", ())]
-
-    def test_once_by_hosts_that_wait_for_a_first_event(self, model):
-        model.go()
-        assert sorted(self.packed(model)) == ["approval_hold", "haproxy_hold", "service_hold", "task_hold", "wait_for_answer"]
-        model.go()
-        assert self.packed(model) == []
-
-    def test_not_for_a_host_that_was_never_reached(self, model):
-        """Ansible would first connect to find its Python."""
-        model.hosts["web1"]["silent"] = True
-        model.go()
-        assert "prepare" not in str(model.outcome["turns"]["web1"]) and len(self.packed(model)) == 5
-
-    def test_not_while_there_is_an_event(self, model):
-        model.announce("e1", "web1")
-        model.go()
-        assert self.packed(model) == []
 
 
 class TestWhatIsDue:

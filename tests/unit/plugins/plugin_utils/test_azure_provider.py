@@ -156,12 +156,6 @@ def test_records_are_those_of_the_host():
     assert [found.subject["address"] for found, _machine in PROVIDER.records(SETTINGS, {KEY: machine})] == ["a", "c"]
 
 
-def test_a_look_that_is_older_than_an_act_shows_it_not():
-    act = {"addresses": [address(state="Down", condition="held", held_by=["E1"])]}
-    assert not PROVIDER.shows({"addresses": [address()]}, act)
-    assert PROVIDER.shows({"addresses": [address(state="Down", condition="held", held_by=["e1"]), address("b")]}, act)
-
-
 @pytest.mark.parametrize("known", [{"address": "A"}, {"address": "", "ip_address": "2001:DB8:0::4"}])
 def test_a_host_is_known_in_any_spelling(known):
     settings = settings_of("azure_load_balancer", {**ENTRY, **known}, "web1")

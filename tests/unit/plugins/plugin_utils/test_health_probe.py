@@ -256,21 +256,6 @@ def test_a_release_names_the_file_that_knows_what_the_record_knew():
     assert back == ("web1", "health_probe_hold", released)
 
 
-@pytest.mark.parametrize(
-    ("seen", "acted", "shows"),
-    [
-        ({"held_by": ["e1"]}, [{"held_by": ["E1"]}], True),
-        ({"held_by": []}, [{"held_by": ["E1"]}], False),
-        ({"held_by": ["e1", "e2"]}, [{"held_by": ["E1"]}], False),
-        # There is nothing to compare.
-        (None, [{"held_by": ["E1"]}], False),
-        ({"held_by": []}, [], False),
-    ],
-)
-def test_whether_a_look_shows_what_was_done(seen, acted, shows):
-    assert PROVIDER.shows({"answer": seen}, {"answers": acted}) is shows
-
-
 def test_how_a_record_is_shown():
     record = {"subject": {"action": "file", "on": "/run/maintenance"}}
     assert PROVIDER.shown(record)["held"] == "health_probe file /run/maintenance"

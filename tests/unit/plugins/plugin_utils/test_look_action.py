@@ -109,7 +109,7 @@ def test_a_look_that_is_not_wanted_any_more_is_ended(action):
 
 
 def test_what_is_done_before_a_connection_is_waited_for_is_not_ended(action):
-    result, _seconds = look(action, lambda: time.sleep(0.5) or {"events": []}, seconds=30, is_unwanted=lambda: True)
+    result, _seconds = look(action, lambda: time.sleep(0.5) or {"acts": [], "look": {"events": []}}, seconds=30, is_unwanted=lambda: True)
     assert result["reached"] is True and "ended" not in result
 
 
@@ -124,6 +124,20 @@ def test_a_run_that_is_dead_waits_for_nothing(action, monkeypatch):
     assert seconds < 2 and result["ended"] is True
 
 
+def test_acts_are_not_ended_and_have_more_time(action, monkeypatch):
+    monkeypatch.setattr(_look_action, "ACT", 0.2)
+    request = {"acts": [{"call": "task_hold", "args": {}}], "look": {"call": "host_observation", "args": {}}}
+
+    def exec_command(**_args):
+        action.start().communicate()
+
+    action._execute_module = exec_command
+    began = time.monotonic()
+    answer = action.ask(request, TASK_VARS, 0.1, lambda: True)
+    assert 0.4 <= time.monotonic() - began < 3
+    assert answer["acts"][0]["unreachable"] and answer["look"]["cut_off"] == pytest.approx(0.4)
+
+
 @pytest.fixture
 def rung():
     """When the alarm of a task rings. The test itself has one, too."""
@@ -135,7 +149,7 @@ def rung():
 
 
 def test_one_in_time_is_left_alone_and_no_alarm_stays(action, rung):
-    result, _seconds = look(action, lambda: {"events": []}, seconds=5)
+    result, _seconds = look(action, lambda: {"acts": [], "look": {"events": []}}, seconds=5)
     assert result["reached"] is True and result["events"] == [] and "cut_off" not in result
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0) and not rung
 
@@ -143,7 +157,7 @@ def test_one_in_time_is_left_alone_and_no_alarm_stays(action, rung):
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_alarm_of_the_task_goes_on(action, rung, hangs):
     signal.setitimer(signal.ITIMER_REAL, 0.4)
-    look(action, (lambda: time.sleep(60)) if hangs else dict)
+    look(action, (lambda: time.sleep(60)) if hangs else lambda: {"acts": []})
     assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.4
     time.sleep(0.4)
     assert rung == [True]
@@ -154,7 +168,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
     limits = []
 
     class Limit:
-        def __init__(self, seconds, _is_unwanted):
+        def __init__(self, seconds, _is_unwanted, **_more):
             limits.append(seconds)
 
         def __enter__(self):
@@ -164,7 +178,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
             return None
 
     monkeypatch.setattr(_look_action, "TimeLimit", Limit)
-    action._execute_module = lambda **_args: {}
+    action._execute_module = lambda **_args: {"acts": []}
     for forks, hosts in ((5, 100), (50, 20), (None, 1)):
         action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)
     assert limits == pytest.approx([10.1, 25.1, 6.1])
@@ -191,8 +205,8 @@ def test_news_end_a_pause_on_the_controller():
 def test_a_windows_host_has_more_time(action, monkeypatch):
     limits = []
     monkeypatch.setattr(_look_action, "is_windows", lambda *_who: True)
-    monkeypatch.setattr(_look_action, "TimeLimit", lambda seconds, _is_unwanted: limits.append(seconds) or contextlib.nullcontext())
-    monkeypatch.setattr(_look_action, "run_module", lambda *_what: {"events": []})
+    monkeypatch.setattr(_look_action, "TimeLimit", lambda seconds, _is_unwanted, **_more: limits.append(seconds) or contextlib.nullcontext())
+    monkeypatch.setattr(_look_action, "ask_machine", lambda *_what: {"acts": [], "look": {"events": []}})
     action.look("module", {}, {}, 5.0)
     assert limits == pytest.approx([5.1 + OVERHEAD])
 
@@ -206,7 +220,7 @@ class TestRecordsOfOthers:
         return {"kind": "service", "events": {"A": {"since": "", "reason": "", "details": details}}, "path": "/state/service-x.json"}
 
     def look(self, action, *records):
-        action._execute_module = lambda **_args: {"events": [], "holds": list(records)}
+        action._execute_module = lambda **_args: {"acts": [], "look": {"events": [], "holds": list(records)}}
         return action.look_at_host({}, dict(TASK_VARS, **self.VARS))
 
     def test_they_do_not_count_and_a_person_must_see_to_it(self, action):

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import modules_of, needs_files
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
@@ -63,15 +63,6 @@ class TestTheList:
         (group,) = groups_in([], ["cluster_pacemaker"])
         assert (group["type"], group["files"], group["names"]) == ("pacemaker", "cluster", [])
         assert groups_in([], []) == [] and [group["type"] for group in groups_in([], None)] == ["service"]
-        assert "cluster_hold" not in modules_of([])
-
-    def test_its_module_is_packed_before_there_is_an_event(self):
-        model = model_of(hosts=3, watch=True)
-        model.go()
-        packed = [module for turns in model.outcome["turns"].values() for turn in turns for module in turn.get("prepare", ())]
-        assert packed.count("cluster_hold") == 1
-        # The former modules are still among them, each once.
-        assert set(modules_of([])) < set(packed) and len(set(packed)) == len(packed)
 
     @pytest.mark.parametrize(
         ("entry", "said"),

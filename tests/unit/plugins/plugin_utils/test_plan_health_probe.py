@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbe
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 
 from tests.support.model import Model
@@ -177,15 +176,6 @@ def test_a_run_that_was_cut_off_after_the_change_and_before_the_record_is_contin
     site.killed()
     site.until(lambda _outcome: site.posted, passes=20)
     assert not site.answers["web1"]["cut_off"]
-
-
-def test_a_release_is_told_by_its_act():
-    seen = Probed().look_at("web1")
-    held = dict(seen, answer=dict(seen["answer"], held_by=["e1"]), holds=[{"subject": {"action": "file", "on": "/run/out"}}])
-    act = {"answers": [seen["answer"]], "waiting_for": []}
-    assert HealthProbe().after_release(held, act, ["e1"])["holds"] == []
-    assert HealthProbe().after_release(held, {"answers": [held["answer"]]}, ["e1"]) is None
-    assert HealthProbe().shows(held, {"answers": [dict(held["answer"], held_by=["E1"])]})
 
 
 def test_what_only_the_file_tells_is_given_back_when_its_event_is_over():

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import copy
-
 from tests.support.model import Model
 from tests.unit.plugins.plugin_utils.test_plan_lives import Lives
 
@@ -95,30 +93,6 @@ def test_who_is_always_ended_comes_back_all_the_same():
     model.news_for = float("inf")
     model.over("e1")
     model.until(lambda outcome: model.in_rotation("web1"), passes=100)
-
-
-def test_what_was_seen_of_a_host_that_came_back_does_not_become_newer_while_another_is_waited_for():
-    """Its acts complete an old look, which then counts as new. The dates of its records would move, until the event seems to be held since the last look."""
-    model = started("web1", "web2", min_in_service=0)
-    model.over("e1")
-    model.refuse["web2", "restore_service"] = "the balancer does not answer"
-    model.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restored")
-    look, completed = model._look, model.seen["web1"]
-    model._look = lambda name: copy.deepcopy(completed) if name == "web1" else look(name)
-    states = [model.go()["hosts"]["web1"]["state"] for _number in range(20)]
-    assert set(states) == {"restored"} and model.outcome["hosts"]["web2"]["state"] == "restoring"
-
-
-def test_acts_complete_a_look_and_not_what_other_acts_have_told():
-    """Otherwise nobody looks any more at what the first acts told wrongly."""
-    model = started("web1")
-    model.over("e1")
-    model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "restore_service")
-    assert model.turn("web1")["unless_back"]
-    look = model._look
-    model._look = lambda name: dict(copy.deepcopy(model.seen[name]), by_acts=True) if name == "web1" else look(name)
-    model.decide()
-    assert model.outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and "unless_back" not in model.turn("web1")
 
 
 def test_clients_that_came_while_a_look_was_ended_are_seen():

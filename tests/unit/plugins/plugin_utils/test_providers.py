@@ -257,49 +257,6 @@ class TestHaproxy:
         assert place.lacks_out({"e1"}) is lacks
 
 
-class TestWhatAReleaseTells:
-    """A look made of the one before and of what the module that released the holds has told."""
-
-    PROCESS = {"pid": 1, "started": 1}
-
-    def released(self, events=("E1",), told_held_by=(), process=None, **told):
-        server = {"backend": "www", "server": "web1", "admin_state": "drain", "sessions": 2, "condition": "held", "held_by": list(events), "weight": 7}
-        other = {"backend": "www", "server": "web2", "admin_state": "ready", "held_by": []}
-        record = {"kind": "haproxy_server", "subject": {"backend": "www", "server": "web1"}, "events": {event_id: {} for event_id in events}}
-        look = {"process": self.PROCESS, "servers": [server, other], "holds": [record]}
-        act = {
-            "backend": "www",
-            "server": "web1",
-            "admin_state": "ready",
-            "sessions": 0,
-            "queue": 0,
-            "uncounted": None,
-            "total_sessions": 9,
-            "arrived": None,
-            "condition": "none",
-            "held_by": list(told_held_by),
-        }
-        return look, TRAFFIC["haproxy"].after_release(look, {"process": process or self.PROCESS, "servers": [dict(act, **told)]}, ["e1"])
-
-    def test_that_it_is_back(self):
-        look, seen = self.released()
-        assert seen["holds"] == [] and look["holds"] and seen["servers"][1] == look["servers"][1]
-        server = seen["servers"][0]
-        assert (server["admin_state"], server["held_by"], server["condition"], server["sessions"], server["in_service"]) == ("ready", [], "none", 0, True)
-        assert server["weight"] == 7
-
-    def test_that_another_event_still_holds_it(self):
-        _look, seen = self.released(events=("E1", "E2"), told_held_by=["e2"], admin_state="drain", condition="held")
-        assert list(seen["holds"][0]["events"]) == ["E2"] and not seen["servers"][0]["in_service"]
-
-    @pytest.mark.parametrize("change", [{"told_held_by": ["E3"]}, {"process": {"pid": 2, "started": 5}}], ids=["held anew", "reloaded"])
-    def test_what_only_a_look_tells(self, change):
-        assert self.released(**change)[1] is None
-
-    def test_an_act_that_failed_tells_nothing(self):
-        assert TRAFFIC["haproxy"].after_release({"process": self.PROCESS, "servers": [], "holds": []}, {"failed": True}, ["e1"]) is None
-
-
 class TestCustom:
     def test_it_is_out_when_its_task_file_is_done(self):
         model = Model(load_balancer={"provider": "custom"})

@@ -40,7 +40,7 @@ def waits(outcome):
 
 def balancer(model):
     """Which servers the look at the balancer waits for, and for how long; None where nobody looks."""
-    found = [(turn["options"]["wait_for"], turn["options"]["timeout"]) for turn in model.machine_turns()]
+    found = [(turn["options"]["wait_for"], turn["options"]["timeout"]) for turn in model.machine_turns() if "acts" not in turn]
     return found[0] if found else None
 
 
