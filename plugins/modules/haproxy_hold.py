@@ -116,6 +116,10 @@ options:
         until then. Use it for a server whose machine is gone for good.
     type: bool
     default: true
+  hard_stop_after:
+    description:
+      - The value of C(hard-stop-after) in HAProxy's own configuration, in seconds. See M(graceful.azure.haproxy_info).
+    type: float
 notes:
   - The process of HAProxy decides which records belong to it, not the path of its socket. The module therefore finds a hold
     through any socket of the process, and after the path of the socket was changed.

@@ -24,7 +24,7 @@ attributes:
   diff_mode:
     support: none
     details:
-      - Nothing is changed, except that the folder O(state_dir) is made if missing and that O(journal) is written. Check mode does neither.
+      - Nothing is changed, except that the folder O(state_dir) is made if missing. Check mode does not make it.
   idempotent:
     support: full
 options:
