@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,7 +96,11 @@ def answer(name: str, args: Params, machine: Callable[[Params], Machine], spec_o
 
 
 def _held(hold: Callable[[Params, Machine, Request], Result]) -> Callable[[Params, Machine], Result]:
-    return lambda params, machine: machine.take(lambda: hold(params, machine, Request.from_params(params)))
+    return _taken(lambda params, machine: hold(params, machine, Request.from_params(params)))
+
+
+def _taken(step: Callable[[Params, Machine], Result]) -> Callable[[Params, Machine], Result]:
+    return lambda params, machine: machine.take(lambda: step(params, machine))
 
 
 # Each loads only what it needs.
@@ -197,6 +201,14 @@ def _approval_hold() -> Call:
     return Call(_approval_record.argument_spec(), _approval_record.approve, (ImdsError, RefusedError))
 
 
+def _hold_repair() -> Call:
+    def repair(params: Params, machine: Machine) -> Result:
+        aside, left = machine.put_aside()
+        return {"changed": bool(aside), "put_aside": aside, "left": [str(problem) for problem in left]}
+
+    return Call({"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}, _taken(repair))
+
+
 def _wait_for_answer() -> Call:
     from ansible_collections.graceful.azure.plugins.module_utils import _answer
 
@@ -218,6 +230,7 @@ CALLS: dict[str, Callable[[], Call]] = {
     "haproxy_info": _haproxy_info,
     "health_probe_hold": _health_probe_hold,
     "health_probe_info": _health_probe_info,
+    "hold_repair": _hold_repair,
     "host_observation": _host_observation,
     "iis_hold": _iis_hold,
     "nginx_hold": _nginx_hold,

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: machine
-short_description: "Internal: take the acts of a request, then look"
+short_description: "Internal: ask a machine"
 version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
-  - Answers a request of M(graceful.azure.turn) on the machine on which it runs. The look comes after the acts, so it is never older than they are.
+  - Takes the acts of a request and then looks (O(request)), or answers one call alone (O(call)). A look comes after the acts, so it is never older than they
+    are.
 extends_documentation_fragment:
+  - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
   check_mode:
@@ -24,9 +26,17 @@ attributes:
 options:
   request:
     description:
-      - The acts and the look.
+      - Acts and a look, as C(plugins/module_utils/_handle.py) says. What goes wrong in one of them is in its result.
     type: dict
-    required: true
+  call:
+    description:
+      - The name of one call. Its result is that of this module.
+    type: str
+  args:
+    description:
+      - The options of O(call).
+    type: dict
+    default: {}
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -34,16 +44,15 @@ author:
 EXAMPLES = r"""
 - name: Look at the host
   graceful.azure.machine:
-    request:
-      look:
-        call: host_observation
-        args: {}
+    call: host_observation
+    args:
+      ports: [80]
 """
 
 RETURN = r"""
 acts:
   description: The result of each act, in their order. Null for one that was not begun.
-  returned: success
+  returned: with O(request)
   type: list
   elements: dict
   sample: []
@@ -57,18 +66,32 @@ look:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
-from ansible_collections.graceful.azure.plugins.module_utils._handle import handle
+from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS, answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
+
+OPTIONS = {"request": {"type": "dict"}, "call": {"type": "str"}, "args": {"type": "dict", "default": {}}}
+ONE = [("request", "call")]
 
 
 def main():
     # The request goes into no log: Ansible would write all of it there.
-    module = AnsibleModule(argument_spec={"request": {"type": "dict", "required": True}}, supports_check_mode=True, no_log=True)
+    module = AnsibleModule(argument_spec=OPTIONS, required_one_of=ONE, mutually_exclusive=ONE, supports_check_mode=True, no_log=True)
 
     def machine(params):
         return ThisMachine(module.run_command, params.get("state_dir") or DEFAULT_STATE_DIR, module.check_mode, still_wanted=end_unless_read)
 
-    module.exit_json(changed=False, **handle(module.params["request"], machine))
+    request, call = module.params["request"], module.params["call"]
+    if request is not None:
+        module.exit_json(changed=False, **handle(request, machine))
+    if call not in CALLS:
+        module.fail_json(msg="call: %r is none of %s." % (call, ", ".join(CALLS)))
+    result = answer(call, module.params["args"], machine)
+    for warning in result.pop("warnings", ()):
+        module.warn(warning)
+    result.setdefault("changed", False)
+    if result.pop("failed", False):
+        module.fail_json(**result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ def test_a_certificate_that_is_not_known_is_refused(azure):
 
 def test_the_module_runs_under_ansible(azure, tmp_path):
     names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
-    task = {"graceful.azure.azure_load_balancer_hold": {key: azure.params(address="a")[key] for key in names}}
+    args = {key: azure.params(address="a")[key] for key in names}
+    task = {"graceful.azure.machine": {"call": "azure_load_balancer_hold", "args": args}}
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
     ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=patient(120), check=False)
@@ -78,10 +79,8 @@ def test_credentials_may_be_defaults_of_the_action_group(azure, tmp_path):
 def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
     azure.fault(fault, Method="GET", times=99)
     names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
-    task = {
-        "graceful.azure.azure_load_balancer_info": {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}},
-        "register": "told",
-    }
+    args = {"errors_as_result": True, "timeout": 3, **{key: azure.params()[key] for key in names}}
+    task = {"graceful.azure.machine": {"call": "azure_load_balancer_info", "args": args}, "register": "told"}
     check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))

@@ -79,7 +79,7 @@ def responder(state="present", port=PORT, **more):
 
 
 def hold(state, **options):
-    return {"graceful.azure.health_probe_hold": {"state": state, "event_ids": ["A"], **options}}
+    return {"graceful.azure.machine": {"call": "health_probe_hold", "args": {"state": state, "event_ids": ["A"], **options}}}
 
 
 THROUGH_RESPONDER = {"action": "responder", "responder_port": PORT}

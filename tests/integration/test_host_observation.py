@@ -45,7 +45,7 @@ def test_a_host_that_does_not_come_to_an_end_is_cut_off(tmp_path, host):
     stalled.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 50\n")
     stalled.chmod(0o755)
     playbook = Playbook(tmp_path, {"far": host.variables})
-    look = {"graceful.azure.host_observation": {"timeout": 0.1}, "vars": {"ansible_python_interpreter": str(stalled)}}
+    look = {"graceful.azure.turn": {"turn": {"name": "far", "options": {"timeout": 0.1}}}, "vars": {"ansible_python_interpreter": str(stalled)}}
     environment = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp"), "ANSIBLE_SSH_RETRIES": "3"}
     done = playbook.run([dict(look, name="looked")], environment=environment)
     try:

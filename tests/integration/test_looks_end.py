@@ -108,7 +108,8 @@ class TestOverSsh:
             },
             "vars": {"known": "{{ first.fingerprint }}"},
         }
-        first = {"name": "first", "graceful.azure.host_observation": {"imds_url": "{{ graceful_azure_imds_url | default(omit) }}"}}
+        now = {"turn": {"name": "here", "options": {}}, "imds_url": "{{ graceful_azure_imds_url | default(omit) }}"}
+        first = {"name": "first", "graceful.azure.turn": now}
         process = playbook.start([first, dict(look, name="looked")], environment={"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp")})
         try:
             wait_until(lambda: min(len(near.requests("near")), len(host_requests(host))) >= 4, 60, "looks that last")

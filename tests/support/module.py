@@ -12,6 +12,7 @@ import sys
 from unittest import mock
 
 from ansible.module_utils import basic
+from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
 
 from tests.support.patience import patient
 
@@ -35,10 +36,12 @@ sys.modules[module].main()
 
 
 def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
-    """The module's result. Without ``wait``: a function that waits for it.
+    """The result of a module, or of something else that a machine can be asked. Without ``wait``: a function that waits for it.
 
     ``user`` is the id to run as, for root alone. ``prefix`` is a command that runs another.
     """
+    if name in CALLS:
+        name, arguments = "machine", {"call": name, "args": arguments}
     process = subprocess.Popen(
         [*prefix, sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
         stdin=subprocess.PIPE,

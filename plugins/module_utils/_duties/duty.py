@@ -87,6 +87,9 @@ if TYPE_CHECKING:
         def host(self, __params: Mapping[str, Any]) -> Any:
             """What a look at a host reads of it."""
 
+        def put_aside(self) -> Any:
+            """Put damaged records aside. Returns those, and the problems that are left."""
+
         def note(self, __entry: dict[str, Any]) -> bool:
             """Write an entry to its journal, if it has one. Returns whether that was done."""
 

@@ -110,6 +110,12 @@ class ThisMachine:
 
         return ThisHost(params, not self.check_mode, self.run_command)
 
+    def put_aside(self) -> Any:
+        """Put damaged records aside. Returns those, and the problems that are left."""
+        from ansible_collections.graceful.azure.plugins.module_utils._hold_records import put_aside
+
+        return put_aside(self.state_dir, self.check_mode)
+
     def note(self, entry: dict[str, Any]) -> bool:
         """Write an entry to its journal, if it has one. Returns whether that was done."""
         from ansible_collections.graceful.azure.plugins.module_utils import _journald

@@ -25,7 +25,6 @@ from ansible_collections.graceful.azure.plugins.modules import (
     connections_info,
     duty,
     duty_info,
-    hold_repair,
     scheduled_events_approve,
     scheduled_events_info,
     scheduled_events_wait,
@@ -52,6 +51,7 @@ CALLS = (
     "approval_hold",
     "health_probe_hold",
     "health_probe_info",
+    "hold_repair",
     "host_observation",
     "iis_hold",
     "service_hold",
@@ -63,6 +63,12 @@ CALLS = (
 
 def run(action: ActionBase, name: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
     """Run a module, or answer a call. Returns the result."""
+    if name == "machine":
+        return (
+            answer_request(action, args["request"], task_vars, pause)
+            if args.get("request")
+            else run(action, str(args.get("call")), args.get("args") or {}, task_vars)
+        )
     if name in CALLS:
         windows = Windows(action, task_vars, pause)
         return answer(name, _with_folder(args), _machines(windows), _spec_of)
@@ -160,6 +166,9 @@ class DutiesThere(ThisMachine):
     def host(self, params: Mapping[str, Any]) -> Host:
         return Host(self._windows, dict(params))
 
+    def put_aside(self) -> Any:
+        return put_aside(self._windows, self.state_dir, self.check_mode)
+
     def note(self, entry: Json) -> bool:
         # There is no journal to write to.
         return True
@@ -196,10 +205,6 @@ def _duty_info(windows: Windows, params: Options) -> Json:
     return dict(duty_info.run(params, DutiesThere(windows, params, True)))
 
 
-def _repair(windows: Windows, params: Options) -> Json:
-    return anew(lambda: hold_repair.run(params, windows.check_mode, lambda state_dir, dry: put_aside(windows, state_dir, dry)))
-
-
 def _connections(windows: Windows, params: Options) -> Json:
     def records(state_dir: str) -> list[Json]:
         windows.want(folder=state_dir)
@@ -213,7 +218,6 @@ MODULES: dict[str, tuple[ModuleType, Options, Callable[[Windows, Options], Json]
     "connections_info": (connections_info, {}, _connections),
     "duty": (duty, {"required_if": duty.REQUIRED_IF}, _duty),
     "duty_info": (duty_info, {}, _duty_info),
-    "hold_repair": (hold_repair, {}, _repair),
     "scheduled_events_approve": (scheduled_events_approve, {}, _approve),
     "scheduled_events_info": (scheduled_events_info, {}, _info),
     "scheduled_events_wait": (scheduled_events_wait, {}, _wait),

@@ -11,7 +11,7 @@ import types
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.action import balancer_observation, host_observation, turn
+from ansible_collections.graceful.azure.plugins.action import turn
 from ansible_collections.graceful.azure.plugins.module_utils import _handle
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _news
@@ -142,7 +142,7 @@ class TestHost:
     def test_how_long_it_may_take(self, scene, monkeypatch, args, seconds):
         limits = []
         monkeypatch.setattr(_look_action.LookAction, "look", lambda self, name, args, task_vars, seconds, *_more: limits.append(seconds) or {})
-        scene.run(host_observation, args)
+        scene.take({"name": "web1", "options": args})
         assert limits == [seconds]
 
 
@@ -270,7 +270,7 @@ class TestNews:
         assert not news.end()
 
 
-LOOK_BY_HAND = {"provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "servers": ["web1"]}}
+LOOK_BY_HAND = {"machine": "lb1", "key": KEY, "provider": "haproxy", "module": "haproxy_info", "options": {"socket": "/s", "servers": ["web1"]}}
 
 
 class TestBalancer:
@@ -280,7 +280,7 @@ class TestBalancer:
         assert scene.looks == [(0.0, "haproxy_info", {"socket": "/s", "timeout": 0.0, "state_dir": "/lb"})]
 
     def test_a_look_outside_the_passes(self, scene):
-        scene.run(balancer_observation, LOOK_BY_HAND)
+        scene.take(LOOK_BY_HAND)
         assert [name for _moment, name, _args in scene.looks] == ["haproxy_info"]
 
     @pytest.mark.parametrize(
@@ -293,5 +293,5 @@ class TestBalancer:
     )
     def test_what_makes_it_of_no_use(self, scene, told, wanted):
         scene.told.update(told)
-        seen = scene.run(balancer_observation, LOOK_BY_HAND)
+        seen = scene.take(LOOK_BY_HAND)
         assert {key: seen[key] for key in wanted} == wanted

@@ -13,7 +13,7 @@ import time
 import types
 
 import pytest
-from ansible_collections.graceful.azure.plugins.action.host_observation import ActionModule
+from ansible_collections.graceful.azure.plugins.action.turn import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action behind M(graceful.azure.hold_repair); see its module for the options."""
+"""The action behind M(graceful.azure.machine); see its module for the options."""
 
 from __future__ import annotations
 
