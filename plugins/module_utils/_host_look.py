@@ -21,7 +21,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     DEFAULT_STATE_DIR,
     OF_BALANCERS,
     HoldError,
-    Store,
     check_writable,
     list_records,
     utc_now,
@@ -35,14 +34,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._proc import read_b
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
-    from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
-    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
 # Seconds between two reads of the metadata service, as Azure advises for polling.
 READ_SECONDS = 1.0
@@ -54,19 +51,18 @@ ANSWER_SECONDS = 2.0
 
 
 class ThisHost:
-    """What a look reads of the machine on which it runs. C(create): whether the folder of the records is made if missing."""
+    """What a look reads of the machine on which it runs."""
 
     read_seconds = READ_SECONDS
     look_seconds = LOOK_SECONDS
 
-    def __init__(self, params: Mapping[str, Any], create: bool, run_command: RunCommand) -> None:
+    def __init__(self, params: Mapping[str, Any], machine: Machine) -> None:
         self.params = params
-        self.create = create
-        self.run_command = run_command
+        self.machine = machine
 
     def records(self) -> list[dict[str, Any]]:
         """Every record, also those of other kinds of machines. Raises HoldError, also if no record could be written."""
-        check_writable(self.params["state_dir"], self.create)
+        check_writable(self.params["state_dir"], not self.machine.check_mode)
         return list_records(self.params["state_dir"])
 
     def client(self) -> ImdsClient:
@@ -79,21 +75,6 @@ class ThisHost:
         """None if what the option ask names answers, otherwise why not."""
         return ask(self.params["ask"], ANSWER_SECONDS)
 
-    def still_on(self) -> list[str]:
-        """Which duties are not handed over any more, in sentences."""
-        return self._step_looks().still_on(self.params["steps"])
-
-    def marks(self, details: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-        """What bears our name in clusters and has no record, and sentences where it tells no event."""
-        return self._step_looks().marks(self.params["marks"], details)
-
-    def _step_looks(self) -> StepLooks:
-        # Most looks need none of it, and each look starts Python anew.
-        from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
-        from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
-
-        return StepLooks(Store(self.params["state_dir"], dry=True), read_boot_id(), Systemd(self.run_command))
-
     def facts(self) -> dict[str, Any]:
         folder = self.params["state_dir"]
         return {
@@ -105,11 +86,53 @@ class ThisHost:
         }
 
 
+def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
+    """Which duties are not off, in sentences. What cannot be looked at is not known to be off. Nothing is changed.
+
+    A record only says what was done. Since then somebody may have started a service again, or the host was booted anew.
+    """
+    found: list[str] = []
+    for entry in entries:
+        try:
+            duty = _duty(entry, machine)
+        except ValueError as error:
+            found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
+            continue
+        # A sentence about a cluster does not name it.
+        found.extend(sentence if duty.title in sentence else "%s: %s" % (duty.title, sentence) for sentence in duty.see()["busy"])
+    return found
+
+
+def marks(entries: Iterable[Any], machine: Machine, details: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """What bears our name in the clusters of these entries and has no record: the records that it tells, and sentences where it tells no event.
+
+    C(details): what is known of its events. A cluster that cannot be asked is asked in the next run.
+    """
+    found, unknown = [], []
+    for entry in entries:
+        duty = _duty(entry, machine)
+        try:
+            record, problem = duty.marked(details)
+        except duty.errors:
+            continue
+        found.extend([record] if record else [])
+        unknown.extend([problem] if problem else [])
+    return found, unknown
+
+
+def _duty(entry: Any, machine: Machine) -> Any:
+    # Most looks need none of it.
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
+
+    return read(entry, type(machine)).on(machine)
+
+
 class Look:
     """One look at a host, which may wait for news. C(fatal) tells a mistake, C(error) a fault that may pass."""
 
     def __init__(self, params: Mapping[str, Any], machine: Machine) -> None:
         self.params = params
+        self.machine = machine
         self.host = machine.host(params)
         self.still_wanted = machine.still_wanted
         self.monotonic = machine.monotonic
@@ -150,8 +173,8 @@ class Look:
                 self._see_records()
             if self._is_to_ask():
                 seen["unanswered"] = self.host.ask()
-            if self.params["steps"]:
-                seen["still_on"] = self.host.still_on()
+            if self.params["duties"]:
+                seen["still_on"] = still_on(self.params["duties"], self.machine)
             # A record may have been damaged during the look. Then nobody knows what is held.
             if self.params["marks"] and seen["holds"] is not None:
                 self._see_marks()
@@ -186,7 +209,7 @@ class Look:
     def _see_marks(self) -> None:
         name = self.seen["resource_name"] or self.params["resource_name"]
         # An event of Azure names VMs. One that names none is a person's.
-        found, unknown = self.host.marks({"resources": [name]} if name else {})
+        found, unknown = marks(self.params["marks"], self.machine, {"resources": [name]} if name else {})
         self.seen["holds"] = self.seen["holds"] + found
         if unknown:
             self.seen["fatal"] = "; ".join(unknown)
@@ -269,7 +292,7 @@ def argument_spec() -> dict[str, Any]:
         heard={"type": "list", "elements": "int", "default": []},
         told_apart={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
-        steps={"type": "list", "elements": "dict", "default": []},
+        duties={"type": "list", "elements": "dict", "default": []},
         marks={"type": "list", "elements": "dict", "default": []},
         ask={
             "type": "dict",

@@ -91,7 +91,7 @@ def host_seconds(args: Options) -> float:
     timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
     # The metadata service is read once more after the wait, and again if an expected event is gone.
     seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
-    return seconds + STEP * len([*(args.get("steps") or ()), *(args.get("marks") or ())])
+    return seconds + STEP * len([*(args.get("duties") or ()), *(args.get("marks") or ())])
 
 
 def balancer_seconds(args: Options) -> float:

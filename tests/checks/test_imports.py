@@ -35,8 +35,9 @@ LAYERS = [
     DUTIES,
     SEEN,
     ("module_utils/_handle.py", "module_utils/_module_of_call.py"),
-    tuple(f"module_utils/_duties/{name}.py" for name in ("handle", "machine", "registry")),
-    tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look", "step_looks")),
+    tuple(f"module_utils/_duties/{name}.py" for name in ("handle", "machine")),
+    tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
+    ("module_utils/_duties/registry.py",),
     (*(f"module_utils/_duties/{name}*.py" for name in ("azure", "cluster", "haproxy", "health_probe", "iis", "nginx", "service", "tasks")),),
     ("module_utils/_duties/*",),
     (

@@ -79,16 +79,19 @@ class Guest:
         self.ssh("cat > /opt/lib/run.py", PROGRAM.encode())
 
     def hold(self, services=None, state="present", event_ids=("A",), timeout=30, check=False, user=-1, **more):
-        arguments = {"state": state, "timeout": timeout, "_ansible_check_mode": check, **more}
+        arguments = {"state": state, "timeout": timeout, **more}
         if event_ids is not None:
             arguments["event_ids"] = list(event_ids)
         if services is not None:
             arguments["services"] = services
-        return self.module("service_hold", user, **arguments)
+        return self.ask("service_hold", user, check, **arguments)
 
     def still_on(self, *services):
-        """What a look at the host tells of a drain step."""
-        return self.module("host_observation", timeout=2, steps=[{"type": "service", "names": list(services)}])["still_on"]
+        """What a look at the host tells of duties."""
+        return self.ask("host_observation", timeout=2, duties=[{"type": "service", "name": name} for name in services])["still_on"]
+
+    def ask(self, call, user=-1, check=False, **args):
+        return self.module("machine", user, call=call, args=args, _ansible_check_mode=check)
 
     def module(self, name, user=-1, **arguments):
         done = self.ssh("python3 /opt/lib/run.py %s %d /opt/lib" % (name, user), json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())

@@ -225,7 +225,7 @@ class Model:
         if not set(expected) <= {event["event_id"] for event in seen["events"]}:
             seen["steady"] = 1.0  # the look reads once more
         seen["boot_id"] = host["boot"]
-        if turn and turn["options"].get("steps"):
+        if turn and turn["options"].get("duties"):
             seen["still_on"] = list(host["on"])
         if host["empty_body"]:
             seen.update(events=[], empty_body=True, document_incarnation=0)

@@ -26,6 +26,11 @@ for name in ("_ANSIBLE_PROFILE",):
         setattr(basic, name, "legacy")
 module = "ansible_collections.graceful.azure.plugins.modules." + sys.argv[1]
 __import__(module)
+if sys.argv[1] == "machine":
+    # What it needs is loaded later, by a user who may not read it here.
+    from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
+    for load in CALLS.values():
+        load()
 if user >= 0:
     os.setgroups([])
     os.setgid(user)

@@ -63,12 +63,31 @@ class ClusterDuty(Duty):
             details={"member": seen.member, "left": seen.left, "state": seen.state, "condition": condition, "found": record["found"] if record else None},
         )
 
+    def marked(self, details: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """What bears our name and has no record: the record that it tells; or a sentence if it tells no event. ``details``: what is known of its events."""
+        driver = self._driver(self._options, self.machine.store(), Request(True, []))
+        record = driver.marked(details)
+        if record is None:
+            return None, ""
+        mark = "%s: %s" % (self.title, record["subject"]["member"])
+        if record["events"]:
+            return dict(record, path=mark, marked=True), ""
+        told = ", ".join("%s: %s" % (key, value) for key, value in sorted(record["found"].items()))
+        return None, (
+            "%s was taken out by graceful.azure (%s), its record is gone, and nothing tells for which event. See whether it should serve, and put it back with"
+            " the module duty (state: back)" % (mark, told)
+        )
+
+    @property
+    def title(self) -> str:
+        return "%s (%s)" % (self.member.title, self.name)
+
     def out(self, act: Act) -> dict[str, Any]:
         engine = self._engine(self._options, act)
         try:
             engine.run(0.0 if self.machine.check_mode else act.timeout)
         except MemberError as error:
-            raise MemberError("%s (%s): %s" % (self.member.title, self.name, error)) from error
+            raise MemberError("%s: %s" % (self.title, error)) from error
         return outcome(engine)
 
     def back(self, act: Act) -> dict[str, Any]:
@@ -76,7 +95,7 @@ class ClusterDuty(Duty):
         clock = Clock(0.0 if machine.check_mode else act.timeout, machine.monotonic, machine.sleep)
         engines, unanswered = [], []
         for options in self._held():
-            engine, waiting_for = follow(self._engine(options, act), clock, "%s (%s)" % (self.member.title, self.name))
+            engine, waiting_for = follow(self._engine(options, act), clock, self.title)
             engines.append(engine)
             unanswered.extend([waiting_for] if waiting_for else [])
         return outcome(*engines, still=unanswered)

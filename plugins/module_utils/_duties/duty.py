@@ -168,9 +168,21 @@ class Duty:
         """For how many seconds nothing may have come before it counts as idle."""
         return float(self.given.get("quiet", 0))
 
+    @property
+    def title(self) -> str:
+        """How a sentence about it begins if the thing itself is not in it."""
+        return ""
+
     def look(self) -> dict[str, Any]:
         """What is there now, in the shape of C(seen)."""
         raise NotImplementedError
+
+    def see(self) -> dict[str, Any]:
+        """The same if it cannot be looked at."""
+        try:
+            return self.look()
+        except self.errors as error:
+            return self.unseen(error)
 
     def out(self, act: Act) -> dict[str, Any]:
         """Take the host off, and record it. Returns an C(outcome)."""
@@ -208,7 +220,7 @@ class Duty:
 
     def unseen(self, problem: object) -> dict[str, Any]:
         text = str(problem)
-        return self.seen(UNKNOWN, None, busy=["%s cannot be looked at: %s" % (self.name, text.rstrip("."))], problem=text)
+        return self.seen(UNKNOWN, None, busy=["%s cannot be looked at: %s" % (self.title or self.name, text.rstrip("."))], problem=text)
 
 
 def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:

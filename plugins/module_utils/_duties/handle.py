@@ -56,7 +56,7 @@ def handle(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
             before.append(duty)
     return {
         "acts": told,
-        "duties": [_seen(duty) for duty in looks],
+        "duties": [duty.see() for duty in looks],
         "done": len(told) == len(acts) and all(act["done"] for act in told),
         "changed": any(act["changed"] for act in told),
         "diff": {way: {act["name"]: act["diff"][way] for act in told if act["diff"][way]} for way in ("before", "after")},
@@ -123,7 +123,7 @@ def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
     quiet = max(duty.quiet for duty in duties)
     idle_since = None
     while True:
-        busy = [sentence for duty in duties for sentence in _seen(duty)["busy"]]
+        busy = [sentence for duty in duties for sentence in duty.see()["busy"]]
         now = machine.monotonic()
         if busy and now >= ends:
             return busy
@@ -132,13 +132,6 @@ def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
         elif now - idle_since >= quiet:
             return []
         machine.sleep(LOOK_SECONDS)
-
-
-def _seen(duty: Duty) -> dict[str, Any]:
-    try:
-        return duty.look()
-    except duty.errors as error:
-        return duty.unseen(error)
 
 
 def shown(answer: dict[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class ThisMachine:
         """What a look at a host reads of it."""
         from ansible_collections.graceful.azure.plugins.module_utils._host_look import ThisHost
 
-        return ThisHost(params, not self.check_mode, self.run_command)
+        return ThisHost(params, self)
 
     def put_aside(self) -> Any:
         """Put damaged records aside. Returns those, and the problems that are left."""

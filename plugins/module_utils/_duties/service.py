@@ -83,7 +83,8 @@ def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:
     for _name, thing, record in things:
         missing = driver.missing(thing)
         if missing and record is None:
-            return duty.unseen(missing)
+            # What is not there is as good as off.
+            return dict(duty.unseen(missing), busy=[])
     conditions = [driver.condition(record, thing) for _name, thing, record in things]
     down = [driver.is_down(thing) for _name, thing, _record in things]
     is_moving = any(condition in (STOPPING, STARTING) for condition in conditions) or any(down) and not all(down)

@@ -54,8 +54,8 @@ class Cluster(HostDuty):
             args["options"] = named["options"]
         return args
 
-    def look(self, group: StepGroup) -> Options:
-        return dict(super().look(group), options=group["steps"][0]["options"])
+    def looks(self, group: StepGroup) -> list[Options]:
+        return [{"type": self.name, "name": step["name"], **step["options"]} for step in group["steps"]]
 
     def _own(self, options: Options) -> Options:
         return {key: options[key] for key in self._member.options if options.get(key) is not None}

@@ -31,8 +31,8 @@ class Iis(HostDuty):
             if not all(name.strip() for name in options[key] or ()):
                 yield key, f"{options[key]!r} has an empty name"
 
-    def look(self, group: StepGroup) -> Options:
-        return dict(super().look(group), **{key: [name for step in group["steps"] for name in step[key]] for key in self.options})
+    def looks(self, group: StepGroup) -> list[Options]:
+        return [{"type": self.name, "name": step["name"], **{key: step[key] for key in self.options}} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all that is held.

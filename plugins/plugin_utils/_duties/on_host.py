@@ -45,9 +45,9 @@ class HostDuty(Duty):
         """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""
         return {"out": True, "in": True}
 
-    def look(self, group: StepGroup) -> Options:
-        """What a look at a host needs to tell whether it is out of duty, see C(module_utils/_step_looks.py)."""
-        return {"type": self.name, "names": group["names"]}
+    def looks(self, group: StepGroup) -> list[Options]:
+        """Its entries, as a look at the host needs them to tell whether it is off duty (C(module_utils/_duties/registry.py))."""
+        return [{"type": self.name, "name": step["name"]} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         """The options of its module. C(hold): those that say what is held or released. C(step): the step of the host to which that belongs."""

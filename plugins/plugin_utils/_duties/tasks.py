@@ -49,9 +49,8 @@ class Tasks(HostDuty):
         elif self.brings_traffic(options) and len(given) < len(self.task_files):
             yield "", "with traffic: true, both task files are needed, out and back"
 
-    def look(self, group: StepGroup) -> Options:
-        (step,) = group["steps"]
-        return dict(super().look(group), record=step["record"], file=step["out"])
+    def looks(self, group: StepGroup) -> list[Options]:
+        return [{"type": self.name, "name": step["name"], "out": step["out"]} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         (given,) = group["steps"]

@@ -219,7 +219,7 @@ def _host_turns(
     ask = _ask(host, decided)
     if _looks_at_steps(host, decided):
         drain = host.settings.drain_host
-        more["steps"] = [ON_HOST[group["type"]].look(group) for group in groups_out(drain.first if _is_leaving(host, decided) else drain.steps)]
+        more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
     options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
@@ -274,7 +274,7 @@ def _host_options(
     await_idle: bool = False,
     at_least: float = 0.0,
     ignored_peers: Iterable[str] = (),
-    steps: Sequence[Options] = (),
+    duties: Sequence[Options] = (),
     marks: Sequence[Options] = (),
     heard: Iterable[int] = (),
     told_apart: Iterable[str] = (),
@@ -293,8 +293,8 @@ def _host_options(
         "heard": sorted(heard),
         "told_apart": list(told_apart),
     }
-    if steps:
-        options["steps"] = list(steps)
+    if duties:
+        options["duties"] = list(duties)
     if marks:
         options["marks"] = list(marks)
     return dict(options, resource_name=resource_name) if resource_name else options
@@ -306,7 +306,12 @@ def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
 
 def _marks(steps: Iterable[DrainStep]) -> list[Options]:
     """What a look needs to find what bears our name in the clusters of a host."""
-    return [ON_HOST[group["type"]].look(group) for group in groups_out(steps) if ON_HOST[group["type"]].bears_name]
+    return _entries(step for step in steps if ON_HOST[step["type"]].bears_name)
+
+
+def _entries(steps: Iterable[DrainStep]) -> list[Options]:
+    """The duties that are taken off, as a look at the host needs them."""
+    return [entry for group in groups_out(steps) for entry in ON_HOST[group["type"]].looks(group)]
 
 
 def _looks_for_marks(host: Host) -> bool:

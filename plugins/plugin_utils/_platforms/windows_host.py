@@ -13,13 +13,10 @@ from collections.abc import Callable
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
-from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable, read_files, records_in
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 ANSWER_SECONDS = 2.0
@@ -36,7 +33,7 @@ class Host:
         self._windows = windows
         self.read_seconds = READ_SECONDS if params["await_idle"] or params["wait"] < IDLE_SECONDS else IDLE_SECONDS
         self.look_seconds = min(self.read_seconds, LOOK_SECONDS) if params["await_idle"] else self.read_seconds
-        services = [name for step in params["steps"] if step["type"] == "service" for name in step["names"]]
+        services = [entry["name"] for entry in params["duties"] if entry["type"] == "service"]
         windows.want(folder=params["state_dir"] or STATE_DIR, ports=params["ports"], services=services)
 
     def records(self) -> list[Json]:
@@ -52,11 +49,6 @@ class Host:
 
     def ask(self) -> str | None:
         return ask(self._windows, self.params["ask"], ANSWER_SECONDS)
-
-    def still_on(self) -> list[str]:
-        windows = self._windows
-        store = Records(windows, self.params["state_dir"], dry=True)
-        return StepLooks(store, boot_of(windows), WindowsServices(windows), WindowsIis(windows), errors=(WindowsError,)).still_on(self.params["steps"])
 
     def facts(self) -> Json:
         seen = self._windows.look(max_age=60.0)

@@ -136,7 +136,7 @@ class TestHost:
             ({"timeout": "2", "wait": "4"}, 8.0),
             ({"timeout": 2, "wait": 60}, 64.0),
             ({"timeout": 2, "ask": {"port": 1}}, 6.0),
-            ({"timeout": 2, "steps": [{"type": "service", "names": ["web"]}]}, 12.0),
+            ({"timeout": 2, "duties": [{"type": "service", "name": "web"}]}, 12.0),
         ],
     )
     def test_how_long_it_may_take(self, scene, monkeypatch, args, seconds):

@@ -52,7 +52,7 @@ class Scene:
             "heard": [],
             "expected": [],
             "ask": {},
-            "steps": [],
+            "duties": [],
             "marks": [],
         }
         self.insists = None
@@ -292,11 +292,11 @@ def test_a_folder_of_records_that_is_not_absolute(scene):
 def test_what_bears_our_name_in_a_cluster_and_has_no_record_is_a_hold(scene, monkeypatch):
     asked = []
 
-    def marks(host, details):
+    def marks(entries, machine, details):
         asked.append(details)
         return [{"kind": "cluster", "marked": True}], unknown
 
-    monkeypatch.setattr(_host_look.ThisHost, "marks", marks)
+    monkeypatch.setattr(_host_look, "marks", marks)
     unknown = []
     assert scene.look()["holds"] == [] and asked == []
     seen = scene.look(marks=[{"type": "consul"}])
@@ -316,6 +316,6 @@ def test_a_record_that_is_damaged_during_a_look_is_told_before_marks(scene, monk
         raise HoldError("The record is damaged.")
 
     monkeypatch.setattr(_host_look.ThisHost, "records", records)
-    monkeypatch.setattr(_host_look.ThisHost, "marks", lambda host, details: ([{"events": {}}], []))
+    monkeypatch.setattr(_host_look, "marks", lambda entries, machine, details: ([{"events": {}}], []))
     seen = scene.look(marks=[{"type": "consul"}], wait=2.0, known=scene.look()["fingerprint"])
     assert (seen["holds"], seen["fatal"]) == (None, "The record is damaged.")

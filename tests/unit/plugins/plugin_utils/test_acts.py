@@ -235,7 +235,7 @@ class TestBeforeItsBalancers:
         ((_machine, part, args), (_host, record, recorded)) = acts(model)
         assert (part, args["services"], record, recorded["name"]) == ("steps", ["agent.service"], "drained", ["ready_to_leave"])
         assert model.in_rotation("web1") == ["lb1"]
-        assert [look["names"] for turn in model.outcome["turns"]["web1"] for look in turn.get("options", {}).get("steps", ())] == [["agent.service"]]
+        assert [look["name"] for turn in model.outcome["turns"]["web1"] for look in turn.get("options", {}).get("duties", ())] == ["agent.service"]
         model.until(lambda outcome: (outcome["hosts"]["web1"]["step"] or {}).get("role") == "load_balancer")
         model.until(lambda outcome: model.posted)
         model.start("e1")

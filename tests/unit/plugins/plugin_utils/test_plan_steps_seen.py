@@ -74,7 +74,7 @@ def test_they_are_looked_at_only_where_it_matters():
     model = model_of()
 
     def asked():
-        return {name for name in model.names if (model.turn(name) or {"options": {}})["options"].get("steps")}
+        return {name for name in model.names if (model.turn(name) or {"options": {}})["options"].get("duties")}
 
     model.go()
     model.go()

@@ -121,13 +121,10 @@ class TestServices:
     def test_a_look_tells_whether_it_is_still_down(self, host):
         until_done(Action(host), "service_hold", services=["Cart"], event_ids=["E1"])
         Action(host).run("task_hold", name=["drain_host_before"], event_ids=["E1"], done=True, this_boot=True)
-        steps = [
-            {"type": "service", "names": ["cart"]},
-            {"type": "tasks", "names": ["drain_host_before"], "record": "drain_host_before", "file": "out.yml"},
-        ]
+        duties = [{"type": "service", "name": "cart"}, {"type": "tasks", "name": "drain_host_before", "out": "out.yml"}]
 
         def look():
-            return Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1", steps=steps)
+            return Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1", duties=duties)
 
         seen = look()
         assert seen["still_on"] == [] and seen["boot_id"]

@@ -2,16 +2,17 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a look tells of drain steps that were taken: services, IIS, members of clusters and task files of the user's own."""
+"""What a look tells of duties that were taken off: services, IIS, members of clusters and task files of the user's own."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_types
+from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster, registry
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._host_look import marks, still_on
 from ansible_collections.graceful.azure.plugins.module_utils._iis import SITE, STARTED, STOPPED, Thing, Things
-from ansible_collections.graceful.azure.plugins.module_utils._step_looks import StepLooks
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
 
 from tests.support.calls import Machine, call
@@ -52,6 +53,31 @@ class Iis(Systemd):
         super().stop(thing.name)
 
 
+class Host(Machine):
+    """One that may have IIS."""
+
+    def __init__(self, store, services, iis=None, **more):
+        super().__init__(store, **more)
+        self._services, self._iis = services, iis
+
+    @staticmethod
+    def refuses(kind):
+        return ""
+
+    def services(self):
+        return self._services
+
+    def iis(self):
+        return self._iis
+
+
+def make_known(monkeypatch):
+    """A type of cluster that is made up."""
+    monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
+    monkeypatch.setattr(registry, "TYPES", (*registry.TYPES, "bell"))
+    monkeypatch.setitem(cluster.CLUSTERS, "bell", cluster.class_of(Bell))
+
+
 @pytest.fixture
 def store(tmp_path):
     (tmp_path / "state").mkdir(0o700)
@@ -63,7 +89,7 @@ def put(driver, store):
 
 
 class TestService:
-    STEP = {"type": "service", "names": ["web"]}
+    ENTRY = {"type": "service", "name": "web"}
 
     @pytest.fixture
     def systemd(self, store):
@@ -78,7 +104,7 @@ class TestService:
     def look(self, systemd):
         before = self.store.records()
         told = list(systemd.told)
-        found = StepLooks(self.store, systemd.boot, systemd).still_on([self.STEP])
+        found = still_on([self.ENTRY], Host(self.store, boot_id=systemd.boot, services=systemd))
         assert self.store.records() == before and systemd.told == told, "a look changes nothing"
         return found
 
@@ -112,9 +138,9 @@ class TestService:
 
     def test_what_cannot_be_looked_at_is_not_known_to_be_down(self, systemd):
         systemd.broken = True
-        found = StepLooks(self.store, systemd.boot, systemd).still_on([self.STEP, {"type": "nothing", "names": ["x"]}])
+        found = still_on([self.ENTRY, {"type": "nothing", "name": "x"}], Host(self.store, boot_id=systemd.boot, services=systemd))
         assert found[0] == "web cannot be looked at: systemctl show did not end within 10 seconds"
-        assert found[1].startswith("x cannot be looked at: this release knows no duty")
+        assert found[1].startswith("x cannot be looked at: duty.type: 'nothing' is no type of duty")
 
 
 def test_iis(store):
@@ -122,26 +148,27 @@ def test_iis(store):
     put(Things(iis, store, Request(True, ["A"]), [(SITE, "shop")]), store)
 
     def look(**more):
-        return StepLooks(store, "boot 1", Systemd(), **more).still_on([{"type": "iis", "names": ["www"], "sites": ["shop"], "pools": []}])
+        return still_on([{"type": "iis", "name": "www", "sites": ["shop"], "pools": []}], Host(store, boot_id="boot 1", services=Systemd(), **more))
 
     assert look(iis=iis) == []
     iis.state = "active"
     assert look(iis=iis) == ["site shop is started again, although it was stopped for the event"]
-    assert look() == ["www cannot be looked at: IIS runs on Windows hosts only, and this is none"]
+    (said,) = still_on([{"type": "iis", "name": "www", "sites": ["shop"], "pools": []}], Machine(store))
+    assert said == "www cannot be looked at: duty: IIS runs on Windows hosts only, and this is none"
 
 
 def test_a_member_of_a_cluster(store, monkeypatch):
-    monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
+    make_known(monkeypatch)
     Bell.build()
     tools = ScriptedTools()
-    step = {"type": "bell", "names": ["gong"], "options": {}}
+    entry = {"type": "bell", "name": "gong"}
 
     def take():
         params = dict(EVENT, type="bell", name="gong", options={}, force=False, timeout=0.0)
         return call("cluster_hold", params, machine=Machine(store, tools))
 
     def look():
-        return StepLooks(store, tools.boot_id(), Systemd(), tools=tools).still_on([step])
+        return still_on([entry], Machine(store, tools))
 
     assert look() == ["The tower (gong): north is not out"]
     take()
@@ -157,49 +184,49 @@ def test_a_member_of_a_cluster(store, monkeypatch):
     Bell.flag = "theirs"
     assert look() == [], "somebody else has it out"
     Bell.broken = True
-    assert look()[0].startswith("gong cannot be looked at: ")
+    assert look()[0].startswith("The tower (gong) cannot be looked at: ")
 
 
 def test_marks_in_clusters_without_a_record(store, monkeypatch):
-    monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
+    make_known(monkeypatch)
     Bell.build()
     tools = ScriptedTools()
-    step = {"type": "bell", "names": ["gong"], "options": {}}
+    entry = {"type": "bell", "name": "gong"}
 
-    def marks():
-        return StepLooks(store, tools.boot_id(), Systemd(), tools=tools).marks([step], {"resources": ["web_1"]})
+    def marked():
+        return marks([entry], Machine(store, tools), {"resources": ["web_1"]})
 
     Bell.flag, Bell.told = "ours", ("A",)
-    assert marks() == ([], []), "what bears no name may be anybody's"
+    assert marked() == ([], []), "what bears no name may be anybody's"
     monkeypatch.setattr(Bell, "bears_name", True)
-    (record,), unknown = marks()
+    (record,), unknown = marked()
     assert (record["events"]["A"]["details"], record["marked"], unknown) == ({"resources": ["web_1"]}, True, [])
     assert record["subject"] == {"type": "bell", "name": "gong", "member": "north"} and store.records() == []
     Bell.told = ()
-    found, (sentence,) = marks()
+    found, (sentence,) = marked()
     assert found == [] and sentence.startswith("The tower (gong): north was taken out by graceful.azure (flag: ours, rings: 0), its record is gone")
     Bell.flag = "theirs"
-    assert marks() == ([], [])
+    assert marked() == ([], [])
     Bell.broken = True
-    assert marks() == ([], [])
+    assert marked() == ([], [])
     # A step that was renamed has its record under the former name.
     Bell.build()
     params = dict(EVENT, type="bell", name="old", options={}, force=False, timeout=0.0)
     call("cluster_hold", params, machine=Machine(store, tools))
-    assert Bell.flag == "ours" and marks() == ([], [])
+    assert Bell.flag == "ours" and marked() == ([], [])
 
 
 def test_a_task_file_of_the_users(store):
-    step = {"type": "tasks", "names": ["queue"], "record": "drain_host_step_queue", "file": "queue_out.yml"}
+    entry = {"type": "tasks", "name": "queue", "out": "queue_out.yml"}
     params = dict(EVENT, name=["drain_host_step_queue"], state_dir=store.state_dir, this_boot=True)
 
     def put_record(boot, done=None):
         return call("task_hold", dict(params, done=done), machine=Machine(store, boot_id=boot))["done"]
 
     def look(boot):
-        return StepLooks(store, boot, Systemd()).still_on([step])
+        return still_on([entry], Machine(store, boot_id=boot))
 
-    assert look("boot 1") == ["queue_out.yml has not run to its end"]
+    assert look("boot 1") == ["queue_out.yml has not run"]
     assert not put_record("boot 1") and look("boot 1") == ["queue_out.yml has not run to its end"]
     assert put_record("boot 1", done=True) and put_record("boot 1") and look("boot 1") == []
     assert look("boot 2") == ["queue_out.yml did not run since the host was booted anew"]
