@@ -21,7 +21,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient
 from tests.support.roles import pretend_systemctl, write_noting_tasks
-from tests.support.site import Site, wait_until
+from tests.support.site import Site, until_said, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -92,6 +92,26 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     run = site.run()
     assert run.status == 0, run.output
     assert len(site.simulator.event(event_id)["Approvals"]) == 1 and site.admin_states() == {"web1": "ready", "web2": "ready"}
+
+
+def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(site):
+    site.write_inventory(**{name: {"graceful_azure_ports": None} for name in site.names})
+    port, other = (site.listeners[name].port for name in site.names)
+    run = site.run("handle_events", "--check")
+    assert f"web1: connections on port {port} are counted, because lb1 leads there and graceful_azure_ports is not set" in run.output, run.output
+    assert f"web2: connections on port {other} are counted" in run.output
+
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    # HAProxy knows nothing of this client.
+    with socket.create_connection(("127.0.0.1", port)):
+        process = site.start("handle_events")
+        until_said(process, f"1 connection from 127.0.0.1 on port {port}")
+        assert site.admin_states()["web1"] == "drain"
+        time.sleep(1.5)
+        assert site.simulator.event(event_id)["Approvals"] == []
+    run = site.finish(process)
+    assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1
 
 
 def test_a_reboot_in_few_lines(site, monkeypatch):
