@@ -382,7 +382,7 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
 # The steps are in test_roles_drain_host.py and test_roles_restore_service.py.
 @pytest.mark.long
 def test_services_and_task_files(site, tmp_path):
-    """Out in order, back the other way round, before the balancer and after it."""
+    """Out in order, back the other way round, before the balancers and after them. Two of the balancers are the user's own."""
     units = tmp_path / "units"
     units.mkdir()
     programs = pretend_systemctl(tmp_path, units)
@@ -397,8 +397,10 @@ def test_services_and_task_files(site, tmp_path):
         write_noting_tasks(path, word, units / "log")
         return str(path)
 
-    first, queue, last = ({"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back")} for name in ("first", "queue", "last"))
-    duties = [first, *site.duties("app", queue, "db", last)]
+    def files(name, **more):
+        return {"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back"), **more}
+
+    duties = [files("first"), files("cdn", traffic=True), *site.duties(files("dns", traffic=True), "app", files("queue"), "db", files("last"))]
     site.write_inventory(web1={"ansible_python_interpreter": str(interpreter), "graceful_azure_duties": duties})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     run = site.run()
@@ -406,6 +408,8 @@ def test_services_and_task_files(site, tmp_path):
     log = (units / "log").read_text().splitlines()
     assert log == [
         "first out",
+        "cdn out",
+        "dns out",
         "stop app.service",
         "queue out",
         "stop db.service",
@@ -414,6 +418,8 @@ def test_services_and_task_files(site, tmp_path):
         "start db.service",
         "queue back",
         "start app.service",
+        "dns back",
+        "cdn back",
         "first back",
     ], run.output
     assert site.records() == [] and site.admin_states()["web1"] == "ready"

@@ -136,7 +136,7 @@ def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
     for balancer, traffic in parts:
         for place in traffic.places:
             # Two balancers on one machine may have servers of the same name.
-            name = f"{place.name} ({balancer[1].get('socket')})" if place.name in names else place.name
+            name = f"{place.name} ({balancer[1].get('socket')})" if place.name and place.name in names else place.name
             places.append(replace(place, name=name, balancer=balancer))
         names.update(place.name for place in traffic.places)
     traffics = [traffic for _balancer, traffic in parts]
