@@ -18,11 +18,16 @@ export ANSIBLE_HOME=$PWD/build/ansible-home ANSIBLE_COLLECTIONS_PATH=$PWD/build/
 # The pages keep their places, so that the links between them hold. They keep their times, so that Sphinx reads again only what has changed.
 mkdir -p $pages/reference
 find $pages -mindepth 1 -maxdepth 1 ! -name reference -exec rm -r {} +
-mkdir $pages/tests
 cp -p ./*.md COPYING docs/site/index.md $pages
 cp -rp docs roles $pages
-cp -p tests/*.md $pages/tests
+rm $pages/docs/architecture.md # for developers, who have the repository
 
 antsibull-docs collection --use-current --squash-hierarchy --cleanup everything --fail-on-error --dest-dir $pages/reference graceful.azure
+# What is internal has no page here.
+grep -l -- ' -- Internal: ' $pages/reference/*_{module,filter}.rst | while read -r page; do
+    rm "$page"
+    sed -i "/^    $(basename "$page" .rst)\$/d" $pages/reference/index.rst
+done
+sed -i '/ -- Internal: /d' $pages/reference/index.rst
 sphinx-build -q -W --keep-going -c docs/site -d build/site-doctrees $pages build/site
 echo "The site is in $PWD/build/site/index.html"

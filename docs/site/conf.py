@@ -33,7 +33,7 @@ copyright = f"2026, {author}"
 version = release = yaml.safe_load((HERE.parents[1] / "galaxy.yml").read_text(encoding="utf-8"))["version"]
 
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
-include_patterns = ["*.md", "docs/*.md", "roles/*/README.md", "tests/*.md", "reference/**"]
+include_patterns = ["*.md", "docs/*.md", "roles/*/README.md", "reference/**"]
 suppress_warnings = [
     "misc.highlighting_failure",  # what Pygments cannot colour, such as Bicep, is shown without colours
 ]
@@ -69,6 +69,10 @@ CHILDREN = {
     ],
 }
 """Pages that stand below another one in the navigation. All others are listed in index.md."""
+
+
+FOR_DEVELOPERS = re.compile(r"\]\((?:\.\./)*(?:docs/)?(architecture\.md|tests/\w+\.md)(#[\w-]+)?\)")
+"""Links to pages that are in the repository and not on the site."""
 
 
 def draw(text):
@@ -108,6 +112,14 @@ def add_children(app, docname, source):
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
 
 
+def lead_to_repository(app, docname, source):
+    def there(found):
+        path = found[1] if found[1].startswith("tests/") else f"docs/{found[1]}"
+        return f"]({REPOSITORY}/blob/main/{path}{found[2] or ''})"
+
+    source[0] = FOR_DEVELOPERS.sub(there, source[0])
+
+
 def without_source(app, pagename, templatename, context, doctree):
     """The first page and the pages of modules are not those of the repository, so there is no page of theirs to edit."""
     if pagename == "index" or pagename.startswith("reference/"):
@@ -129,6 +141,7 @@ def mark_breaks(app, pagename, templatename, context, doctree):
 
 def setup(app):
     app.connect("source-read", add_children)
+    app.connect("source-read", lead_to_repository)
     app.connect("html-page-context", without_source)
     app.connect("html-page-context", mark_breaks)
     app.connect("missing-reference", ansible_page)

@@ -88,7 +88,7 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
 
     C(args): the options of the task. C(settings): those of all hosts. C(forks): how many hosts Ansible works on at a time.
     """
-    # A run in check mode makes one pass.
+    # A run in check mode looks and ends.
     wait = check_boolean(mistakes, "handle_events_wait", args["wait"]) and not check_mode
     run = {"started": time.time(), "wait": wait, "watch": bool(args.get("watch", False)), "forks": int(forks or 1), "check": bool(check_mode)}
     run["task_timeout"] = float(C.TASK_TIMEOUT or 0)

@@ -255,7 +255,7 @@ class Look:
         except ConnectionsError as error:
             self.seen["fatal"] = str(error)
             return
-        self.seen.update(connections=found.connections, uncounted=found.uncounted)
+        self.seen.update(connections=found.connections, uncounted=found.uncounted, ports=sorted(self.params["ports"]))
         hidden = any(not (each["unheard"] and each["port"] in self.params["heard"]) for each in found.uncounted)
         busy = hidden or any(connection["peer"] not in self.ignored for connection in found.connections)
         self.looks = 0 if busy else self.looks + 1

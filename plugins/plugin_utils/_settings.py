@@ -54,7 +54,7 @@ _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_
 DUTIES = listed.DUTIES
 OURS = "graceful_azure_"
 GIVEN: Specs = {
-    "ports": {"type": "list", "elements": "int", "default": []},
+    "ports": {"type": "list", "elements": "int"},
     "drain_timeout": {"type": "float", "default": 120},
     "health_url": {"type": "str"},
     "health_port": {"type": "int"},
@@ -249,6 +249,8 @@ def read_role(
         settings["load_balancers"] = listed.balancers_of(duties.entries, name, variables.get(ADDRESS))
         # What the other roles do with the variables that this one does not read is none of its business.
         settings["drain_host"], settings["restore_service"] = _drain_of(given, duties, mistakes), _restore_of(given, variables, mistakes)
+        # A role alone counts the ports that are set: it has not looked at the balancers when it begins to count.
+        settings["drain_host"]["ports"] = settings["drain_host"]["ports"] or []
         known: Options = {}
         if role == "drain_host" and not is_back:
             known = {"ports": settings["drain_host"]["ports"], "timeout": settings["drain_host"]["timeout"]}
@@ -362,7 +364,7 @@ def _settings_of(
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": _beside(balancers, mistakes, drain["ports"], restore["ask"], drain["timeout"]),
+        "load_balancers": _beside(balancers, mistakes, drain["ports"] or [], restore["ask"], drain["timeout"]),
         "drain_host": drain,
         "restore_service": restore,
         "outside": _outside_of(given, mistakes),
@@ -394,11 +396,11 @@ def _check_machine(values: Variables, mistakes: list[str]) -> None:
 
 
 def _drain_of(given: Options, duties: Duties, mistakes: list[str]) -> Json:
-    ports = given["ports"] or []
-    for number in ports:
+    ports = given["ports"]
+    for number in ports or ():
         check_port(mistakes, _called("ports"), number)
     return {
-        "ports": [number for number in ports if port(number) is not None],
+        "ports": None if ports is None else [number for number in ports if port(number) is not None],
         "timeout": given["drain_timeout"],
         "steps": listed.steps_of(duties.entries),
     }

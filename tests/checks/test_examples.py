@@ -166,11 +166,14 @@ def test_they_are_playbooks_that_ansible_lint_accepts(tmp_path):
     must_pass("ansible-lint", *arguments, *sorted(tmp_path.glob("*_*.yml")), cwd=tmp_path, timeout=290)
 
 
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "roles").glob("*/README.md"), ROOT / "README.md"])
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("examples/*/inventory.yml"), *(ROOT / "roles").glob("*/README.md"), ROOT / "README.md"])
 
 
 def inventories(page):
-    """The inventories on a page: blocks of YAML whose entries are groups."""
+    """The inventories on a page: blocks of YAML whose entries are groups. Or the one that a file is."""
+    if page.suffix == ".yml":
+        yield yaml.safe_load(page.read_text(encoding="utf-8"))
+        return
     for indent, block in re.findall(r"^( *)```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         groups = None
         with contextlib.suppress(yaml.YAMLError):
@@ -200,7 +203,7 @@ WITH_INVENTORY = [page for page in PAGES if list(inventories(page))]
 
 
 def test_the_pages_have_inventories():
-    assert {"README.md", "duty-patroni.md", "windows.md", "one-vm.md"} <= {page.name for page in WITH_INVENTORY}
+    assert {"README.md", "duty-patroni.md", "windows.md", "one-vm.md", "inventory.yml"} <= {page.name for page in WITH_INVENTORY}
 
 
 @pytest.mark.parametrize("page", WITH_INVENTORY, ids=lambda page: str(page.relative_to(ROOT)))

@@ -80,19 +80,29 @@ def resolved(page, target):
     return path, urllib.parse.unquote(parts.fragment)
 
 
-def test_every_page_and_every_plugin_and_role_is_there(pages):
+def is_internal(path):
+    return 'short_description: "Internal: ' in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_page_of_users_and_every_public_plugin_and_role_is_there(pages):
+    """What is for developers is in the repository alone."""
     there = {str(path.relative_to(SITE).with_suffix("")) for path in pages}
     of_repository = {
-        str(path.with_suffix("")) for path in checkout_files() if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md"))
+        str(path.with_suffix(""))
+        for path in checkout_files()
+        if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md")) and path.name != "architecture.md"
     }
     plugins = {
-        f"reference/{path.stem}_{'module' if path.parts[1] == 'modules' else path.parts[1]}"
+        path: f"reference/{path.stem}_{'module' if path.parts[1] == 'modules' else path.parts[1]}"
         for path in checkout_files()
         if path.parts[0] == "plugins" and path.parts[1] in ("callback", "filter", "lookup", "modules") and path.suffix in (".py", ".yml")
     }
+    internal = {page for path, page in plugins.items() if is_internal(path)}
+    public = {*plugins.values()} - internal
     roles = {f"reference/{path.name}_role" for path in (ROOT / "roles").iterdir()}
-    assert len(of_repository) > 40 and len(plugins) > 25 and len(roles) > 5
-    assert sorted((of_repository | plugins | roles) - there) == []
+    assert len(of_repository) > 40 and len(plugins) > 25 and len(public) > 20 and len(internal) > 5 and len(roles) > 5
+    assert sorted((of_repository | public | roles) - there) == []
+    assert sorted((internal | {"docs/architecture", "tests/FAULTS"}) & there) == []
 
 
 def test_every_link_and_anchor_resolves(pages):

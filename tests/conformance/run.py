@@ -9,7 +9,7 @@
     run.py --control http://127.0.0.1:8169        on the simulator: all cases, with events of its own
 
 Without --malformed nothing is posted. Nothing is ever approved without --control. The numbers are those of
-docs/simulator-facts.md. The standard library of Python 3.7 is all it needs. It ends with 0 if no case failed.
+tests/SIMULATOR.md. The standard library of Python 3.7 is all it needs. It ends with 0 if no case failed.
 """
 
 from __future__ import annotations

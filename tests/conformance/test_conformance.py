@@ -128,7 +128,7 @@ def test_a_service_that_does_otherwise_is_told_from_it(control, monkeypatch, fau
 
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs" / "simulator-facts.md").read_text().splitlines()
+    for line in (ROOT / "tests" / "SIMULATOR.md").read_text().splitlines()
     if re.match(r"\| [A-Z][0-9]", line)
 ]
 

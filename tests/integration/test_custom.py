@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The examples of docs/your-own-balancer.md, each with the real balancer that it is for, three web servers and a load."""
+"""The examples of docs/examples, each with the real balancer that it is for, three web servers and a load."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient
 from tests.support.roles import pretend_systemctl, write_noting_tasks
-from tests.support.site import Site, wait_until
+from tests.support.site import Site, until_said, wait_until
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -92,6 +92,26 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     run = site.run()
     assert run.status == 0, run.output
     assert len(site.simulator.event(event_id)["Approvals"]) == 1 and site.admin_states() == {"web1": "ready", "web2": "ready"}
+
+
+def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(site):
+    site.write_inventory(**{name: {"graceful_azure_ports": None} for name in site.names})
+    port, other = (site.listeners[name].port for name in site.names)
+    run = site.run("handle_events", "--check")
+    assert f"web1: connections on port {port} are counted, because lb1 leads there and graceful_azure_ports is not set" in run.output, run.output
+    assert f"web2: connections on port {other} are counted" in run.output
+
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    # HAProxy knows nothing of this client.
+    with socket.create_connection(("127.0.0.1", port)):
+        process = site.start("handle_events")
+        until_said(process, f"1 connection from 127.0.0.1 on port {port}")
+        assert site.admin_states()["web1"] == "drain"
+        time.sleep(1.5)
+        assert site.simulator.event(event_id)["Approvals"] == []
+    run = site.finish(process)
+    assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1
 
 
 def test_a_reboot_in_few_lines(site, monkeypatch):
@@ -362,7 +382,7 @@ def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
 # The steps are in test_roles_drain_host.py and test_roles_restore_service.py.
 @pytest.mark.long
 def test_services_and_task_files(site, tmp_path):
-    """Out in order, back the other way round, before the balancer and after it."""
+    """Out in order, back the other way round, before the balancers and after them. Two of the balancers are the user's own."""
     units = tmp_path / "units"
     units.mkdir()
     programs = pretend_systemctl(tmp_path, units)
@@ -377,8 +397,10 @@ def test_services_and_task_files(site, tmp_path):
         write_noting_tasks(path, word, units / "log")
         return str(path)
 
-    first, queue, last = ({"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back")} for name in ("first", "queue", "last"))
-    duties = [first, *site.duties("app", queue, "db", last)]
+    def files(name, **more):
+        return {"type": "tasks", "name": name, "out": noted(f"{name} out"), "back": noted(f"{name} back"), **more}
+
+    duties = [files("first"), files("cdn", traffic=True), *site.duties(files("dns", traffic=True), "app", files("queue"), "db", files("last"))]
     site.write_inventory(web1={"ansible_python_interpreter": str(interpreter), "graceful_azure_duties": duties})
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     run = site.run()
@@ -386,6 +408,8 @@ def test_services_and_task_files(site, tmp_path):
     log = (units / "log").read_text().splitlines()
     assert log == [
         "first out",
+        "cdn out",
+        "dns out",
         "stop app.service",
         "queue out",
         "stop db.service",
@@ -394,6 +418,8 @@ def test_services_and_task_files(site, tmp_path):
         "start db.service",
         "queue back",
         "start app.service",
+        "dns back",
+        "cdn back",
         "first back",
     ], run.output
     assert site.records() == [] and site.admin_states()["web1"] == "ready"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The examples of docs/your-own-duty.md, each with the program that it is for."""
+"""The examples of docs/your-own-duty.md and docs/examples, each with the program that it is for."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_event_driven_ansible(guest, terminal):
         first.interrupt()
 
     seen = 0
-    for kind, *said in steps("eda.md"):
+    for kind, *said in steps("eda.md", "1. Install", "2. Try it with a simulated event", "3. The same with a watcher"):
         line = said[0]
         if kind == "line" and "/events" in line:
             add = line

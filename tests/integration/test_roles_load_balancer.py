@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 
 import pytest
 import yaml
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
 
 from tests.support.roles import RoleBed, duties, haproxy
 
@@ -291,7 +293,7 @@ def test_a_provider_of_the_users_own_in_steps(bed, custom):
     step = dict(CUSTOM, load_balancer_wait=False)
 
     def is_out():
-        assert rounds(custom) == ["out", "out"] and bed.records("web1") == {"load_balancer_custom": ["E1"]}
+        assert rounds(custom) == ["out", "out"] and bed.records("web1") == {"load_balancer_step_tasks": ["E1"]}
 
     run = bed.run(out(**step), out(**step), is_out, back(**step), back(**step), back(**step), rolespec=False)
     assert [one.result["done"] for one in run.steps] == [False, True, False, True, True]
@@ -308,14 +310,14 @@ def test_an_event_that_comes_while_the_users_own_tasks_bring_it_back(bed, custom
     run = bed.run(out(**step), out(**step), back(**step), out("E2", **step), out("E2", **step), rolespec=False)
     assert [one.result["done"] for one in run.steps] == [False, True, False, True, True], run.output
     assert rounds(custom) == ["out", "out", "in", "out"]
-    assert bed.records("web1") == {"load_balancer_custom": ["E1", "E2"]}
+    assert bed.records("web1") == {"load_balancer_step_tasks": ["E1", "E2"]}
 
 
 # The record is in test_task_hold.py.
 @pytest.mark.long
 def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, custom):
     """The other's way out ends before this way in, which has the last word."""
-    hold = {"name": "load_balancer_custom", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}
+    hold = {"name": "load_balancer_step_tasks", "event_ids": ["E2"], "done": True, "state_dir": str(bed.state_dir("web1"))}
     way_in = bed.folder / "in.yml"
     way_in.write_text(yaml.safe_dump([{"name": "Another run", "graceful.azure.task_hold": hold}, *yaml.safe_load(way_in.read_text())]))
     custom.write_text("out\nin\n")  # so that every round is a second one
@@ -323,11 +325,30 @@ def test_another_run_takes_it_out_while_the_users_own_tasks_bring_it_back(bed, c
     run = bed.run(out("E1", **step), back("E1", **step), out("E2", **step), rolespec=False)
     assert [one.result["done"] for one in run.steps] == [True] * 3, run.output
     assert rounds(custom)[2:] == ["out", "in", "out"]
-    assert bed.records("web1") == {"load_balancer_custom": ["E2"]}
+    assert bed.records("web1") == {"load_balancer_step_tasks": ["E2"]}
+
+
+def test_several_of_the_users_own_beside_a_real_one(bed):
+    """They go out in the order of the list, and come back in reverse. The first comes back from what an older version has put, too."""
+    cdn, dns = ({"type": "tasks", "name": name, "traffic": True, "out": bed.noted(f"{name}_out"), "back": bed.noted(f"{name}_back")} for name in ("cdn", "dns"))
+    several = duties(cdn, haproxy(), dns)
+
+    def is_out():
+        assert bed.admin() == 8 and bed.records("web1") == {"load_balancer_step_cdn": ["E1"], "load_balancer_step_dns": ["E1"]}
+        record = next(bed.state_dir("web1").glob("*cdn*.json"))
+        former = json.loads(record.read_text())
+        former["subject"]["name"] = "load_balancer_custom"
+        Store(str(bed.state_dir("web1"))).write(former)
+        record.unlink()
+
+    run = bed.run(out("E1", **several), is_out, back(**several))
+    assert run.status == 0 and [step.result["done"] for step in run.steps if step.result] == [True, True], run.output
+    assert bed.log() == ["cdn_out", "dns_out", "dns_back", "cdn_back"]
+    assert bed.admin() == 0 and bed.records("web1") == {}
 
 
 def test_a_provider_of_the_users_own_that_takes_too_long(bed, custom):
     run = bed.run(out(**CUSTOM, load_balancer_timeout=0))
     assert run.step.failure.endswith("out.yml has not set graceful_azure_done")
     # A later run goes on.
-    assert bed.records("web1") == {"load_balancer_custom": ["E1"]}
+    assert bed.records("web1") == {"load_balancer_step_tasks": ["E1"]}

@@ -86,4 +86,4 @@ def test_examples(bed):
     run = bed.play(text[last:] + "\n" + custom)
     assert run.returncode == 0, run.stdout
     assert together in bed.posted()
-    assert all(together in bed.records(host)["load_balancer_custom"] for host in at)
+    assert all(together in bed.records(host)["load_balancer_step_tasks"] for host in at)

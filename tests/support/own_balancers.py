@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Balancers that users move with task files of their own: real ones, each as docs/your-own-balancer.md has it, with three web servers and a load."""
+"""Balancers that users move with task files of their own: real ones, each as docs/examples has it, with three web servers and a load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.bed.kernel import enter_network, ip, remove_namespaces
 from tests.support import backend, load, sshd
 from tests.support.checkout import BUILD
 from tests.support.inventory import LOCAL, state_dir
-from tests.support.pages import files_of
+from tests.support.pages import example
 from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import Processes
@@ -31,7 +31,6 @@ from tests.support.simulator import Simulator
 from tests.support.site import Site, wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-PAGE = "your-own-balancer.md"
 NAMES = ("web1", "web2", "web3")
 RATE, LIMIT = 40, 10
 START_SECONDS = 20
@@ -42,9 +41,9 @@ def program(name):
 
 
 class OwnBalancer(Site):
-    """A site behind a balancer of one example of the page. A subclass starts the balancer, and knows how to ask it.
+    """A site behind a balancer of one example. A subclass starts the balancer, and knows how to ask it.
 
-    ``here`` are the texts of the page that are other ones here, such as addresses.
+    ``here`` are the texts of its files that are other ones here, such as addresses.
     """
 
     example = ""
@@ -82,18 +81,15 @@ class OwnBalancer(Site):
         wait_until(lambda: self.answered() > 20, START_SECONDS, "the load is answered")
 
     def files(self):
-        """The files of the example, as the page has them but for what is elsewhere here."""
-        found = {}
-        for name, text in files_of(PAGE).items():
-            folder, slash, inner = name.partition("/")
-            if slash and folder == self.example:
-                for there, here in self.here.items():
-                    text = text.replace(there, here)
-                found[inner] = text
+        """The files of the example, as they are but for what is elsewhere here."""
+        found = example(self.example)
+        for name in found:
+            for there, here in self.here.items():
+                found[name] = found[name].replace(there, here)
         return found
 
     def variables(self, name):
-        """Of a machine in the inventory, besides those of the page."""
+        """Of a machine in the inventory, besides those of the example."""
         return dict(LOCAL, port=self.ports[name]) if name in NAMES else dict(LOCAL)
 
     def start_web(self, name):

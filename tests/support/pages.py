@@ -63,6 +63,12 @@ def lines_of(page, *headings):
     return [step[1] for step in steps(page, *headings) if step[0] == "line"]
 
 
+def example(name):
+    """The files of one example in docs/examples, by their paths in its folder."""
+    folder = ROOT / "docs" / "examples" / name
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
 def follow(folder, ports, *parts):
     """What a reader does on one machine, in one shell in an empty folder: writes the files and types the commands of these parts of pages, each of them a
     page and headings. Takes free ports in place of those that the pages name. Returns what the terminal shows."""

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 KIND = "task"
 # How the names of records begin: of those that are put when the tasks take the host off, and of those of a duty that only puts it back.
 OUT_RECORD, BACK_RECORD = "drain_host_step_", "restore_service_step_"
+# The same of a duty that brings traffic, and the name of its record in versions that allowed a host only one.
+TRAFFIC_RECORD, FORMER_RECORD = "load_balancer_step_", "load_balancer_custom"
 # Duties of these names have the records of the options that there were before.
-NAMED = ("drain_host_before", "drain_host_after", "load_balancer_custom")
+NAMED = ("drain_host_before", "drain_host_after")
 
 
 class TasksDuty(Duty):
@@ -50,6 +52,8 @@ class TasksDuty(Duty):
 
     def look(self) -> dict[str, Any]:
         record = self.machine.store().read(KIND, {"name": self.record})
+        if record is None and self.brings_traffic:
+            record = self.machine.store().read(KIND, {"name": FORMER_RECORD})
         details = {"record": self.record}
         if not self.given.get("out"):
             # There is nothing to take off.
@@ -84,6 +88,8 @@ class TasksDuty(Duty):
         """The name of its record."""
         if self.name in NAMED:
             return self.name
+        if self.brings_traffic:
+            return TRAFFIC_RECORD + self.name
         return (OUT_RECORD if self.given.get("out") else BACK_RECORD) + self.name
 
 

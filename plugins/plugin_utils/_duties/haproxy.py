@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
@@ -395,7 +395,12 @@ def _places(
     servers = _servers(machine) or []
     own, others = _own(settings, host, machine)
     only_in = tuple(server["backend"] for server in own) if others else ()
-    places = [replace(_place(settings, name, machine, server), only_in=only_in) for server in own]
+
+    def place(server: Json, **more: Any) -> Place:
+        ports = addresses.ports_of(host, [(server.get("address"), server.get("port"))], machine.result)
+        return replace(_place(settings, name, machine, server, **more), ports=ports)
+
+    places = [replace(place(server), only_in=only_in) for server in own]
     known = _addresses(settings, machine)
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
     named = {server.get("address") for server in own}
@@ -404,7 +409,7 @@ def _places(
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
-            places.append(_place(settings, name, machine, server, leads_to, _owner(host, hosts, machine, server)))
+            places.append(place(server, leads_to=leads_to, owner=_owner(host, hosts, machine, server)))
     return places
 
 

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_of, types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.tasks import FORMER_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, meant, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
@@ -128,11 +129,10 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
         former = known.setdefault(entry.name.removesuffix(".service"), entry)
         if former is not entry:
             yield f"{entry.called('name')}: {entry.name!r} stands in {former.called('')} already; give each entry a name of its own"
-        why = "the record on the host has one name" if entry.traffic and entry.type == "tasks" else entry.duty.once
+        why = entry.duty.once
         first = single.setdefault(entry.type, entry) if why else entry
         if first is not entry:
-            with_traffic = " with traffic: true" if entry.type == "tasks" else ""
-            yield f"{entry.called('')}: only one entry may be of the type {entry.type}{with_traffic}, because {why}; {first.called('')} is one"
+            yield f"{entry.called('')}: only one entry may be of the type {entry.type}, because {why}; {first.called('')} is one"
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]
     for number, entry in enumerate(entries):
         if traffic and traffic[0] < number < traffic[-1] and not entry.traffic:
@@ -146,6 +146,9 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
 def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> list[BalancerSettings]:
     """The settings of the duties that bring traffic, as the plan reads them. C(address): the C(ansible_host) of the host, or None."""
     found = [dict(settings_of(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET)) for entry in entries if entry.traffic]
+    first = next((balancer for balancer in found if balancer["provider"] == CUSTOM), None)
+    if first:
+        first["records"].append(FORMER_RECORD)
     return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET)]
 
 

@@ -325,6 +325,7 @@ def _places(
         by_name = server in named or any(other not in mine for other in _group(server, result))
         note = doubts if server is mine[0] else ""
         place = _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
+        place = replace(place, ports=addresses.ports_of(host, [target for target in places_of(server) if not isinstance(target, str)], result))
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result.get("passes") or ():
         if is_in_files(settings, line, files) and leads_here(line):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import IN_RECORD, OUT_RECORD, holding, own_file
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import IN_RECORD, OUT_RECORD, TRAFFIC_RECORD, holding, own_file
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Result, StepGroup, StepJson
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
-TASK = "load_balancer_custom"
-"""Name of the record on the host, put when the task file begins."""
+FORMER_RECORD = "load_balancer_custom"
+"""Name of the record of versions that allowed a host only one duty of task files that brings traffic. It stands for the first one."""
 
 
 class Tasks(HostDuty):
@@ -70,10 +70,11 @@ class TrafficTasks(TrafficDuty):
     by the record on the host. C(Tasks) checks the entry."""
 
     name = "custom"
-    tasks = (TASK,)
+    tasks = (FORMER_RECORD,)
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
-        return {"out": str(options.get("out") or ""), "back": str(options.get("back") or "")}
+        """C(records): the names under which it may be on record. The first is the one that is put."""
+        return {"out": str(options.get("out") or ""), "back": str(options.get("back") or ""), "records": [TRAFFIC_RECORD + str(options.get("name") or "tasks")]}
 
     def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
         # Not out if that is done already, and not back in while other events hold the host.
@@ -112,7 +113,7 @@ class TrafficTasks(TrafficDuty):
         }
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
-        held_by = frozenset(host.task_holds(TASK))
+        held_by = frozenset(key for record in _records(settings) for key in host.task_holds(record))
         if held_by:
             place = Place("", condition=HELD, held_by=held_by)
         else:
@@ -121,13 +122,19 @@ class TrafficTasks(TrafficDuty):
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
         # The host is out at the end of the task file, and a run that sees that end for itself knows better.
-        if record.name != TASK or not record.done or not is_new:
+        is_ours = record.name == FORMER_RECORD or record.name.startswith(TRAFFIC_RECORD)
+        if not is_ours or not record.done or not is_new:
             return None
         return entry.since, record.done_since
 
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[None, str, Options]]:
         # What was taken out once stays out, also for an event that joins.
-        yield None, "task_hold", dict(hold, name=[TASK])
+        records = _records(settings)
+        yield None, "task_hold", dict(hold, name=records[:1] if direction == "out" else records)
 
     def file(self, settings: BalancerSettings, direction: str) -> Json:
-        return own_file(TASK, settings["out" if direction == "out" else "back"])
+        return own_file(_records(settings)[0], settings["out" if direction == "out" else "back"])
+
+
+def _records(settings: BalancerSettings) -> list[str]:
+    return settings.get("records") or [FORMER_RECORD]  # journals of older versions do not have them

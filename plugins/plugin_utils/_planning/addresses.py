@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,11 +71,19 @@ class Addresses:
         shared = [*LOOPBACK, *(address for address in known if address not in own)]
         return own + [address_text(address, port) for port in host.ports if self._counts(host, port, machine) for address in shared]
 
+    def ports_of(self, host: Host, leads_to: Iterable[tuple[str | None, int | None]], machine: Json) -> frozenset[int]:
+        """The host's own ports among these addresses and ports. Behind another address, the port may be another machine's, or stand for another port."""
+        return frozenset(port for address, port in leads_to if address is not None and port and self._is_on(host, address, machine))
+
+    def _is_on(self, host: Host, address: str, machine: Json) -> bool:
+        """Whether an address is on the host itself, as the balancer's machine reaches it."""
+        if ipaddress.ip_address(address).is_loopback:
+            return self._is_here(host, machine)
+        return address in (host.addresses or ()) and (address not in (machine.get("addresses") or ()) or self._is_here(host, machine))
+
     def _is_own(self, host: Host, address: str, machine: Json) -> bool:
         """Whether an address is the host's alone among the targets. Bridges of containers have the same one on every machine, the balancer's too."""
-        if self.owners.get(address) != {host.name}:
-            return False
-        return address not in (machine.get("addresses") or ()) or self._is_here(host, machine)
+        return self.owners.get(address) == {host.name} and self._is_on(host, address, machine)
 
     @staticmethod
     def _is_here(host: Host, machine: Json) -> bool:

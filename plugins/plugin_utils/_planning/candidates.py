@@ -188,6 +188,9 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
             waiting.update(((name, event.key), no(short, until=yields_at(host, events))) for event in events)
             continue
         leaving.add(name)
+        if least is not None and host.not_counted_yet and observed.document.number == 1:
+            # Whoever stops listening when the host is out has been seen listening before. The next pass follows at once.
+            continue
         is_off_first = host.is_off_first(events)
         if not is_off_first and least is not None:
             if is_off_first is False:

@@ -72,7 +72,7 @@ class Run:
 
 @dataclass(frozen=True)
 class DrainSettings:
-    ports: list[int]
+    ports: list[int] | None  # None: those to which the balancers lead
     timeout: float
     steps: list[DrainStep]  # the drain steps in the order in which they go out, see C(_duties/on_host.py)
 
@@ -187,6 +187,7 @@ class HostObservation:
     network: str | None = None
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records, and an id that hosts with the same folder share
     connections: list[Json] | None = None
+    ports: list[int] | None = None  # the ports whose connections were counted; None: a journal of a version that did not tell them
     uncounted: list[Json] = field(default_factory=list)  # the ports whose connections cannot be counted; see module_utils/_connections.py
     holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for

@@ -71,10 +71,10 @@ def ending(decided: Decided, report: Report) -> Ending:
     helpless = all(host.fatal for host in hosts)
     patient = all(_is_patient(host, observed) for host in hosts)
     nothing_left = not left and not undecided and patient and (is_concerned or helpless or not run.watch)
-    look_again = run.look_twice and _looks_again(decided)
+    look_again = _looks_again(decided)
     overdue = [event for event in left if time_is_over and not _next_act_is_later(decided, event, end)]
     return Ending(
-        finished=(not run.wait and not look_again) or nothing_left or time_is_over,
+        finished=(not run.wait and not look_again) or nothing_left and not (run.check and look_again) or time_is_over,
         once_more=not run.wait and not time_is_over and all(failing_for(host, host.events, observed.now) < PATIENCE for host in hosts),
         messages=_messages(decided, report, overdue, time_is_over),
         first_found=first_found,
@@ -207,14 +207,25 @@ def _next_act_is_later(decided: Decided, event: Event, end: float) -> bool:
 
 
 def _looks_again(decided: Decided) -> bool:
-    """Whether a run that takes one step needs another look for any host.
+    """Whether a run that takes one step needs another look for any host, or one in check mode.
 
     A host that was not restored in its time may be by the step of this pass, which may be the second where an event is over.
     """
-    number, hosts = decided.observed.document.number, decided.observed.hosts.values()
+    run, number, hosts = decided.observed.run, decided.observed.document.number, decided.observed.hosts.values()
+    if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and _is_in_hand(decided, host)) for host in hosts):
+        return True
+    if not run.look_twice:
+        return False
     if number <= 2 and any(_is_late_and_tried(decided, host) for host in hosts):
         return True
-    return number == 1 and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
+    # The first look at a host has not counted the ports of which only its balancers tell.
+    first = 2 if any(host.ports and host.is_told_its_ports for host in hosts) else 1
+    return number <= first and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
+
+
+def _is_in_hand(decided: Decided, host: Host) -> bool:
+    """Whether an event is being prepared on the host, which has no step to take."""
+    return not decided.step(host) and any((host.name, event.key) not in decided.waiting for event in host.events)
 
 
 def _is_late_and_tried(decided: Decided, host: Host) -> bool:

@@ -51,6 +51,7 @@ class Host:
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
+    told_ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: set[int] = field(default_factory=set)  # the ports that could be counted before: if nobody listens now, whoever did was stopped
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     silent_since: float | None = None
@@ -118,12 +119,26 @@ class Host:
 
     @property
     def ports(self) -> list[int]:
-        return self.settings.drain_host.ports
+        """The ports whose connections are counted."""
+        given = self.settings.drain_host.ports
+        return self.told_ports if given is None else given
+
+    @property
+    def is_told_its_ports(self) -> bool:
+        """Whether its balancers tell these ports, because the settings do not."""
+        return self.settings.drain_host.ports is None
+
+    @property
+    def not_counted_yet(self) -> list[int]:
+        """The ports of which its balancers have told only since the last look at it."""
+        counted = self.observation.ports
+        return [] if counted is None or self.observation.is_silent else sorted(set(self.ports).difference(counted))
 
     @property
     def uncounted(self) -> list[str]:
         """Sentences: the ports whose connections cannot be counted."""
-        entries = [each for each in self.observation.uncounted if not (each["unheard"] and each["port"] in self.heard)]
+        ports = set(self.ports)
+        entries = [each for each in self.observation.uncounted if each["port"] in ports and not (each["unheard"] and each["port"] in self.heard)]
         return [f"port {each['port']} cannot be counted: {each['why']}" for each in entries]
 
     @property

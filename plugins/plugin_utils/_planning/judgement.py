@@ -147,9 +147,12 @@ def _connections(host: Host) -> list[str]:
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = [pool for place in host.places for pool in place.pools]
-    return host.uncounted + [
+    ports = set(host.ports)
+    new = [f"its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
+    return [*new, *host.uncounted] + [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
         for connection in not_in_pools(host.observation.connections, pools)
+        if connection["port"] in ports
     ]
 
 

@@ -52,6 +52,7 @@ class HostMemory:
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None

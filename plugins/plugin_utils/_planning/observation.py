@@ -136,6 +136,9 @@ def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
 def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:
     """Where traffic reaches the host, and which balancers could not be read."""
     host.traffic = joined([(balancer, balancer[0].traffic(balancer[1], host, hosts, document.machines, addresses)) for balancer in host.balancers])
+    # While a balancer cannot be read, it leads where it led.
+    told = set(host.memory.ports) if host.blind else set()
+    host.told_ports = sorted(told.union(*(place.ports for place in host.places if not place.owner)))
     host.fatal.extend(reasons(Kind.MISTAKE, host.traffic.mistakes))
     host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
     if host.blind:
@@ -192,7 +195,8 @@ def _note_answer(host: Host, check: bool) -> None:
 def _note_heard(host: Host) -> None:
     """Note the ports that can be counted now, or could be since an event names the host. The records have told of earlier runs."""
     if host.observation.connections is not None:
-        host.heard.update(set(host.ports).difference(each["port"] for each in host.observation.uncounted))
+        uncounted = {*host.not_counted_yet, *(each["port"] for each in host.observation.uncounted)}
+        host.heard.update(set(host.ports).difference(uncounted))
     if host.events or host.held_ids:
         host.heard.update(host.memory.heard)
 

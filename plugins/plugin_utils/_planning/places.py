@@ -77,6 +77,7 @@ class Place:
     by_name: bool = True  # whether it has the host's own name; otherwise it only leads to the host's address
     leads_to: str = ""  # the host's address, if the place does not have the host's name: the module that takes the host out must be told
     owner: str | None = None  # the other target whose name it has
+    ports: frozenset[int] = frozenset()  # the host's own ports to which it leads, as far as its addresses tell
     group: Group | None = None  # the servers with which it shares its requests
     health: str = BALANCER  # who says that it could answer
     member: str = ""  # its name in the group
@@ -135,7 +136,7 @@ def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
     for balancer, traffic in parts:
         for place in traffic.places:
             # Two balancers on one machine may have servers of the same name.
-            name = f"{place.name} ({balancer[1].get('socket')})" if place.name in names else place.name
+            name = f"{place.name} ({balancer[1].get('socket')})" if place.name and place.name in names else place.name
             places.append(replace(place, name=name, balancer=balancer))
         names.update(place.name for place in traffic.places)
     traffics = [traffic for _balancer, traffic in parts]

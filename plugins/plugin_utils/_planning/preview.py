@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision, Report
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
@@ -27,16 +28,31 @@ _ACTIONS = {
 
 
 def preview(decided: Decided, report: Report, decisions: Mapping[str, Decision], unread: Iterable[str]) -> list[str]:
-    """Lines for a person, for the one pass of a run in check mode. C(unread): the hosts whose service was not read."""
+    """Lines for a person, for the last pass of a run in check mode. C(unread): the hosts whose service was not read."""
     observed = decided.observed
     events = sorted(observed.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
     if not events:
-        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}"]
+        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}", *_counted(observed)]
     lines = ["Check mode: nothing is changed. What would be done:"]
     for event in events:
         lines.append(f"{event.label} ({', '.join(event.resources)}): {_when(event, observed.now)}")
         lines.extend(f"    {line}" for line in _event(decided, report, decisions, event))
-    return lines
+    return [*lines, *_counted(observed)]
+
+
+def _counted(observed: Observed) -> Iterator[str]:
+    """Lines about the ports whose connections are counted because a balancer leads there. Those that the settings name are no news."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for host in observed.hosts.values():
+        if host.ports and host.is_told_its_ports:
+            leading = dict.fromkeys(place.machine for place in host.places if not place.ports.isdisjoint(host.ports))
+            alike.setdefault((_listed("port", host.ports), ", ".join(leading) or "its balancer"), []).append(host.name)
+    for (ports, balancers), names in alike.items():
+        yield f"{', '.join(names)}: connections on {ports} are counted, because {balancers} leads there and graceful_azure_ports is not set"
+
+
+def _listed(what: str, numbers: Sequence[int]) -> str:
+    return f"{what}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def not_looked_at(unread: Mapping[str, str], told: Collection[str]) -> list[str]:

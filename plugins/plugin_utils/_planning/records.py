@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
@@ -56,7 +56,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         held = set()
         for record, clock in records:
-            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, IN_RECORD)):
+            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, IN_RECORD, TRAFFIC_RECORD)):
                 continue
             for event_id, entry in record.events.items():
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):

@@ -60,6 +60,7 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
         not_running=drain.not_running,
         absent=host.absent,
         held_since=_held_since(decided, report, host),
+        ports=host.told_ports,
         heard=sorted(host.heard),
         answer=host.answer,
         state=decision["state"],

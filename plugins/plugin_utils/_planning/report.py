@@ -124,7 +124,8 @@ def warnings(decided: Decided) -> Iterator[str]:
         if silenced and not host.memory.warned_silenced:
             yield f"{host.name}: {silenced.text}"
         if host.uncounted and not host.memory.warned_uncounted:
-            yield f"{host.name}: {'; '.join(host.uncounted)} (graceful_azure_ports). As long as this is so, the host never counts as idle"
+            whence = "a balancer leads there, and graceful_azure_ports is not set" if host.is_told_its_ports else "graceful_azure_ports"
+            yield f"{host.name}: {'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
         if not host.memory.warned_doubts:
             yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
         unchecked = unchecked_places(host)

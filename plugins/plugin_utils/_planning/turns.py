@@ -85,7 +85,7 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
         if check_mode and ask:
             ask["always"] = True
         marks = _marks(values["drain_host"]["steps"])
-        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"], values["resource_name"], ask=ask, marks=marks))]
+        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"] or [], values["resource_name"], ask=ask, marks=marks))]
     looks = _machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
 
@@ -161,16 +161,17 @@ def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str])
     states = {name: decision["state"] for name, decision in decisions.items()}
     concerned = {host.name for host in observed.hosts.values() if host.events or host.held_ids}
     leaving = {name for name in concerned if roles[name] == "load_balancer"}
+    uncounted = {host.name for host in observed.hosts.values() if host.not_counted_yet}
     return _Groups(
         news=any(
             event.first_seen == observed.now and (event.strangers or any(name not in event.shown_by for name in event.members))
             for event in observed.events.values()
         ),
         concerned=concerned,
-        draining={name for name in concerned if states[name] == "draining"} | leaving,
+        draining={name for name in concerned - uncounted if states[name] == "draining"} | leaving,
         leaving=leaving,
         idle_rest=REST_ACTS if {"load_balancer", "approve_event", "restore_service"} & set(roles.values()) else REST_IDLE,
-        quick={name for name in states if _is_quick(roles[name], states[name])} | doubtful,
+        quick={name for name in states if _is_quick(roles[name], states[name])} | doubtful | uncounted,
         ready={name for name in concerned if states[name] == "ready" and roles[name] != "approve_event"},
     )
 

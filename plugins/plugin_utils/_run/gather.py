@@ -73,6 +73,7 @@ def results(known: Known, last: Json) -> Json:
             continue
         settings = last["settings"][name]
         recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
+        recorded.extend(record for balancer in settings["load_balancers"] for record in balancer.get("records") or ())
         lost = lost_steps(step.get("records") or (), recorded)
         result, failure = judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
         acted[name] = {step["role"]: result}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -28,7 +28,9 @@ ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", "restore_service_before
 
 def ended(there: Collection[str], known: Collection[str] = ()) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more. C(known): those that are set."""
-    return _in_order([*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD))), *known])
+    return _in_order(
+        [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD, TRAFFIC_RECORD))), *known]
+    )
 
 
 def _in_order(names: Iterable[str]) -> list[str]:
@@ -38,7 +40,8 @@ def _in_order(names: Iterable[str]) -> list[str]:
 
 def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
     """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): those of the steps in its settings."""
-    names = [name[len(OUT_RECORD) :] for name in there if name.startswith(OUT_RECORD) and name not in known]
+    prefixes = (OUT_RECORD, TRAFFIC_RECORD)
+    names = [name[len(prefix) :] for prefix in prefixes for name in there if name.startswith(prefix) and name not in known]
     return [f"the duty {name} was handed over, and graceful_azure_duties has it no more: take it back by hand" for name in names]
 
 

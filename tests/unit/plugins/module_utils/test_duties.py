@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import requests
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES as CLUSTERS
@@ -244,7 +246,8 @@ class TestTasks:
             told = handling.handle({"acts": acts, "look": [entry]}, machine)
             return told["acts"][0] if to else told["duties"][0]
 
-        ask.records = lambda: Store(str(tmp_path / "state")).records()
+        ask.store = Store(str(tmp_path / "state"))
+        ask.records = ask.store.records
         return ask
 
     def test_from_the_first_run_to_the_last(self, ask):
@@ -266,11 +269,11 @@ class TestTasks:
         ("entry", "name"),
         [
             ({"name": "drain_host_before", "out": "a"}, "drain_host_before"),
-            ({"name": "load_balancer_custom", "out": "a", "traffic": True}, "load_balancer_custom"),
+            ({"name": "cdn", "out": "a", "traffic": True}, "load_balancer_step_cdn"),
             ({"name": "cache", "back": "a"}, "restore_service_step_cache"),
         ],
     )
-    def test_its_record_is_called_as_before(self, ask, entry, name):
+    def test_how_its_record_is_called(self, ask, entry, name):
         ask({"type": "tasks", **entry}, "out", done=True)
         assert [record["subject"]["name"] for record in ask.records()] == [name]
 
@@ -278,6 +281,15 @@ class TestTasks:
         entry = {"type": "tasks", "name": "front", "out": "out.yml", "traffic": True}
         ask(entry, "out", done=True)
         assert ask(entry, boot="two")["state"] == "out"
+
+    def test_what_an_older_version_recorded_of_it(self, ask):
+        entry = {"type": "tasks", "name": "front", "out": "out.yml", "back": "back.yml", "traffic": True}
+        ask(entry, "out", done=True)
+        (record,) = ask.records()
+        os.unlink(record["path"])
+        assert ask(entry)["state"] == "in"
+        ask.store.write(dict(record, subject={"name": "load_balancer_custom"}))
+        assert (ask(entry)["state"], ask(entry)["held_by"]) == ("out", ["A"])
 
 
 class TestAzure:

@@ -219,6 +219,42 @@ class TestTaskFiles:
         unanswered = [done("answer", answered=False, reason="503")]
         assert not due("last", model, unanswered) and due("restoring", model, unanswered)
 
+    def test_several_balancers_of_the_users_own(self, model):
+        """Each has its record and its files. They come back in reverse order, also from what an older version recorded."""
+
+        def own(name, *former):
+            files = {"out": f"/{name}_out.yml", "back": f"/{name}_back.yml"}
+            return {"provider": "custom", "hosts": [], "server": "web1", "quiet": 1.0, "records": [f"load_balancer_step_{name}", *former], **files}
+
+        def told():
+            found = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ()) if act["part"] == "balancer"]
+            return [(act["balancer"], act["args"]["name"], act["file"]["record"], act["file"]["path"]) for act in found]
+
+        def record(name):
+            entry = {"since": None, "details": {"resources": ["vm_web1"]}}
+            return {"kind": "task", "subject": {"name": name}, "events": {"e1": entry}, "done": True}
+
+        shown, held = model.observe_host, []
+        model.observe_host = lambda name: {**shown(name), "holds": list(map(record, held))} if name == "web1" else shown(name)
+        cdn, dns = "load_balancer_step_cdn", "load_balancer_step_dns"
+        model.settings["web1"]["load_balancers"] = [own("cdn", "load_balancer_custom"), own("dns")]
+        model.announce("e1", "web1")
+        model.decide()
+        assert told() == [(0, [cdn], cdn, "/cdn_out.yml"), (1, [dns], dns, "/dns_out.yml")]
+        for of_one in (["load_balancer_custom"], [dns], [cdn]):
+            held[:] = of_one
+            model.decide()
+            assert told() != [], "the other is not out yet"
+        held[:] = ["load_balancer_custom", dns]
+        model.decide()
+        assert told() == []
+        model.start("e1")
+        model.over("e1")
+        for _look in range(3):
+            model.now += 2
+            model.decide()
+        assert told() == [(1, [dns], dns, "/dns_back.yml"), (0, [cdn, "load_balancer_custom"], cdn, "/cdn_back.yml")]
+
 
 class TestBeforeItsBalancers:
     """What stands before all that brings traffic is taken off first, and looked at before the host goes out."""

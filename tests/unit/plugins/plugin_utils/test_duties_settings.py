@@ -198,11 +198,18 @@ def test_what_is_wrong_with_entries_beside_each_other(entries, said):
     assert read(*entries, graceful_azure_ports=[80])[1] == [f"graceful_azure_duties{said}"]
 
 
-def test_task_files_stand_for_one_balancer_alone(folder):
-    tasks = {"type": "tasks", "out": "out.yml", "back": "back.yml"}
-    assert read({**tasks, "traffic": True}, {**tasks, "name": "other"}, {**tasks, "name": "third"}, folder=folder)[1] == []
-    (mistake,) = read({**tasks, "traffic": True}, {**tasks, "name": "other", "traffic": True}, folder=folder)[1]
-    assert mistake.startswith("graceful_azure_duties[1]: only one entry may be of the type tasks with traffic: true")
+def test_task_files_stand_for_any_number_of_balancers(folder):
+    tasks = {"type": "tasks", "out": "out.yml", "back": "back.yml", "traffic": True}
+    settings, mistakes = read({**tasks, "name": "cdn"}, HAPROXY, tasks, folder=folder)
+    assert mistakes == []
+    assert [(balancer["provider"], balancer.get("records")) for balancer in settings["load_balancers"]] == [
+        # An older version had one such duty, and one name for its record.
+        ("custom", ["load_balancer_step_cdn", "load_balancer_custom"]),
+        ("haproxy", None),
+        ("custom", ["load_balancer_step_tasks"]),
+    ]
+    (mistake,) = read(tasks, tasks, folder=folder)[1]
+    assert mistake.startswith("graceful_azure_duties[1].name: 'tasks' stands in graceful_azure_duties[0] already")
     (mistake,) = read({"type": "tasks", "traffic": True, "out": "out.yml"}, folder=folder)[1]
     assert mistake == "graceful_azure_duties[0]: with traffic: true, both task files are needed, out and back"
 

@@ -425,6 +425,12 @@ class TestRestoreService:
         assert restore_service.ended(["service"]) == []
         assert restore_service.ended(["drain_host_step_queue"]) == ["drain_host_step_queue"], "also of a step that is set no more"
 
+    def test_what_nobody_can_undo_any_more(self):
+        there = ["drain_host_step_queue", "load_balancer_step_cdn", "load_balancer_step_dns", "drained"]
+        said = "the duty {} was handed over, and graceful_azure_duties has it no more: take it back by hand"
+        assert restore_service.lost_steps(there, ["load_balancer_step_dns"]) == [said.format("queue"), said.format("cdn")]
+        assert set(there) <= {*restore_service.ended(there)}
+
     def test_the_record_of_the_approval_goes_last(self):
         assert self.progress(files=["own"])["forgets"][-1] == "approved"
         ended = restore_service.ended(["approved", "drain_host_step_queue", "drained"], ["restore_service_after"])
