@@ -25,8 +25,8 @@ options:
         C(cloud_environment), C(arm_url), C(login_url), C(identity_url), C(ca_file). Also C(quiet). No entry has a secret.
       - V(tasks) - C(out), C(back) (task files of your own), C(traffic).
       - V(service) - none; its name is that of the service. V(iis) - C(sites), C(pools).
-      - V(pacemaker), V(slurm), V(patroni), V(rabbitmq), V(redis), V(consul), V(kubernetes) - C(cluster), and the options that
-        M(graceful.azure.cluster_hold) has in C(options) for the type.
+      - V(pacemaker), V(slurm), V(patroni), V(rabbitmq), V(redis), V(consul), V(kubernetes) - C(cluster), and the options
+        of the type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/clusters.md).
       - What is wrong in an entry fails the task before anything is touched.
     type: list
     elements: raw

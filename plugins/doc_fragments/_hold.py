@@ -43,23 +43,3 @@ options:
     type: path
     default: /var/lib/graceful_azure
 """
-
-    # For modules that stop things in order and start them again. It comes before the attributes of all modules, because what comes first counts.
-    STEPS = r"""
-options:
-  timeout:
-    description:
-      - How many seconds to wait until everything is done. V(0) takes one step, which waits a few seconds at most.
-      - When the time is over, the module does not fail. RV(done) is then V(false), and a later call continues.
-    type: float
-    default: 0
-attributes:
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
-    support: full
-  idempotent:
-    description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
-    details:
-      - A call that only continues to wait is no change. A call that stops or starts something is one.
-"""

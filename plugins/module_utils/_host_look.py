@@ -46,7 +46,7 @@ READ_SECONDS = 1.0
 # Seconds between two counts of the connections.
 LOOK_SECONDS = 0.5
 IDLE_LOOKS = 2
-# Seconds for an answer of the host's own service, once for its port and once for its URL. M(graceful.azure.wait_for_answer) allows the same time.
+# Seconds for an answer of the host's own service, once for its port and once for its URL.
 ANSWER_SECONDS = 2.0
 
 

@@ -81,8 +81,7 @@ acts:
   elements: dict
   sample: []
 reached:
-  description: Whether the module ran on the machine. Besides, everything that M(graceful.azure.host_observation) or
-    M(graceful.azure.balancer_observation) returns.
+  description: Whether the module ran on the machine. Besides, everything that the look returns.
   returned: if the look came to its end
   type: bool
   sample: true

@@ -45,7 +45,7 @@ class Options(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A target, by the results of the looks at it: C(host_observation), and each C(balancer_observation) with its C(place)."""
+    """A target, by the results of the looks at it: that at the host itself, and each at a balancer with its C(place)."""
 
     host: Json
     balancers: list[Json]
@@ -86,7 +86,7 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
     """Where the records of a host are, and every mistake as a sentence. C(variables): those of C(VARIABLES) that are set.
     C(known_hosts): every inventory name, if it matters.
 
-    There is one place for each look at a balancer, as C(balancer_observation) needs it.
+    There is one place for each look at a balancer, as a turn.
     """
     mistakes = mistakes_in(variables)
     entries = written(variables[DUTIES], mistakes) if variables.get(DUTIES) is not None else []

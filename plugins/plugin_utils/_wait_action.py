@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
@@ -179,33 +178,3 @@ class WaitAction(ActionBase):
         lost = "" if error is None else "; the host cannot be reached"
         line = f"{task_vars['inventory_hostname']}: waiting for {self.progress(result)}, {elapsed:.0f}{limit} s{lost}"
         display.display(printable(line))
-
-
-class ServersWaitAction(WaitAction):
-    """Waits until servers of a balancer are idle. The module has the options servers, wait_for and quiet, and returns servers and idle."""
-
-    def busy(self, server: Json) -> Iterable[str]:
-        """What a server still does, in a few words each; nothing if it is idle."""
-        raise NotImplementedError
-
-    def run(self, tmp: str | None = None, task_vars: Variables | None = None) -> Json:
-        try:
-            quiet = float(self._task.args.get("quiet") or 0)
-        except (TypeError, ValueError):
-            quiet = 0.0  # the module says what is wrong with it
-        # One call sees the whole time without a request.
-        self.STEP_SECONDS = max(self.STEP_SECONDS, quiet + 2)
-        return super().run(tmp, task_vars)
-
-    def finished(self, result: Json) -> bool:
-        return bool(result.get("failed") or result.get("idle"))
-
-    def progress(self, result: Json | None) -> str:
-        named = [server for server in (result or {}).get("servers", []) if self._is_awaited(server["server"])]
-        return "; ".join(words for server in named for words in self.busy(server)) or "the balancer's servers to be idle"
-
-    def _is_awaited(self, name: str) -> bool:
-        servers = self._task.args.get("wait_for", self._task.args.get("servers"))
-        if isinstance(servers, str):
-            servers = servers.split(",")
-        return servers is None or name in servers

@@ -122,15 +122,15 @@ def test_the_modules_accept_their_arguments(name):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"server": "web1", "event_id": ["a"]}, "event_id"),
-        ({"server": "web1"}, "event_ids"),
-        ({"event_ids": ["a"]}, "server"),
-        ({"server": "web1", "event_ids": ["a"], "out_state": "down"}, "out_state"),
-        ({"server": "web1", "event_ids": ["{{ a }}"], "timeout": "{{ b }}", "await_checks": "maybe"}, "await_checks"),
+        ({"name": ["mine"], "event_id": ["a"]}, "event_id"),
+        ({"name": ["mine"]}, "event_ids"),
+        ({"event_ids": ["a"]}, "name"),
+        ({"name": ["mine"], "event_ids": ["a"], "state": "down"}, "state"),
+        ({"name": ["mine"], "event_ids": ["{{ a }}"], "done": "{{ b }}", "this_boot": "maybe"}, "this_boot"),
     ],
 )
 def test_a_mistake_would_be_found(arguments, said):
-    assert said in " ".join(mistakes({"name": "Take it out", f"{OURS}haproxy_hold": arguments}))
+    assert said in " ".join(mistakes({"name": "Take it out", f"{OURS}task_hold": arguments}))
 
 
 def read_of(text, registered):

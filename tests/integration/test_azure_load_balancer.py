@@ -59,19 +59,6 @@ def test_the_module_runs_under_ansible(azure, tmp_path):
     assert "changed=1" in ran.stdout and azure.state("a") == "Down"
 
 
-def test_credentials_may_be_defaults_of_the_action_group(azure, tmp_path):
-    params = azure.params()
-    shared = {key: params[key] for key in ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file")}
-    tasks = [
-        {"graceful.azure.azure_load_balancer_info": {"pools": params["pools"]}, "register": "told"},
-        {"ansible.builtin.assert": {"that": f"told.addresses | map(attribute='name') | sort == {sorted(each['name'] for each in MEMBERS)}"}},
-    ]
-    play = {"hosts": "localhost", "gather_facts": False, "module_defaults": {"group/graceful.azure.azure_resource_manager": shared}, "tasks": tasks}
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    ran = subprocess.run(["ansible-playbook", str(tmp_path / "play.yml")], capture_output=True, text=True, timeout=patient(120), check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
 @pytest.mark.parametrize(
     "fault, passing",
     [({"Status": 503, "Headers": {"Retry-After": "60"}}, True), ({"Status": 403}, False), ({"Drop": True}, True)],

@@ -675,34 +675,6 @@ class TestFormerProcessNotCounted:
         return all(word in command for word in words)
 
 
-def test_the_wait_as_a_task(balancer, web, tmp_path):
-    """Through Ansible: the action plugin repeats the module, and tells what it waits for."""
-    one = balancer()
-    status = one.get("/slow")
-    one.until(lambda server: server["sessions"] == 1)
-    threading.Timer(15.0, web.go.set).start()
-    playbook = tmp_path / "play.yml"
-    playbook.write_text(
-        "- hosts: localhost\n"
-        "  gather_facts: false\n"
-        "  tasks:\n"
-        "    - graceful.azure.haproxy_info:\n"
-        "        socket: %s\n"
-        "        servers: [web1]\n"
-        "        state_dir: %s\n"
-        "        timeout: 60\n"
-        "      register: seen\n"
-        "    - ansible.builtin.assert:\n"
-        "        that: seen.idle\n" % (one.haproxy.socket, one.state_dir)
-    )
-    began = time.monotonic()
-    done = subprocess.run(["ansible-playbook", str(playbook)], capture_output=True, text=True, timeout=patient(90), check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "waiting for 1 session, 0 queued on www/web1" in done.stdout
-    assert 5 < time.monotonic() - began < 60
-    assert status() == 200
-
-
 def test_source_address_on_a_real_network():
     """The kernel names the address that it would send from, or none where there is no way."""
     route = subprocess.run(["ip", "-4", "-o", "route", "get", "192.0.2.1"], capture_output=True, text=True, check=False)

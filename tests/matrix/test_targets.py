@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
 
 from tests.matrix import environments
 from tests.support.checkout import ROOT
@@ -29,13 +30,9 @@ SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
 NOT_ON_HOSTS = {
     "azure_event_acknowledge",
-    "azure_load_balancer_hold",
-    "azure_load_balancer_info",
     "check_awx_setup",
     "check_settings",
-    "give_back",
     "history",
-    "iis_hold",
     "plan",
     "plan_by_hand",
     "replay",
@@ -44,27 +41,17 @@ NOT_ON_HOSTS = {
 }
 # These run on hosts and balancers, so each of them must be tried with every Python.
 ON_HOSTS = {
-    "approval_hold",
-    "balancer_observation",
-    "cluster_hold",
     "connections_info",
     "duty",
     "duty_info",
-    "haproxy_hold",
-    "haproxy_info",
-    "health_probe_hold",
-    "health_probe_info",
-    "hold_repair",
-    "host_observation",
-    "nginx_hold",
-    "nginx_info",
+    "machine",
     "scheduled_events_approve",
     "scheduled_events_info",
     "scheduled_events_wait",
-    "service_hold",
     "task_hold",
-    "wait_for_answer",
 }
+# What hosts and balancers are asked besides. Azure is asked by the controller, and IIS runs on Windows hosts.
+ASKED = set(CALLS) - {"azure_load_balancer_hold", "azure_load_balancer_info", "iis_hold", "task_hold"}
 
 # Prints what cannot be compiled, and leaves nothing in the checkout.
 COMPILE = """
@@ -151,6 +138,10 @@ def module(module_name, **arguments):
     return {f"graceful.azure.{module_name}": arguments}
 
 
+def asked(call, **args):
+    return module("machine", call=call, args=args)
+
+
 @pytest.fixture(name="nginx")
 def make_nginx(tmp_path, site):
     folder = tmp_path / "nginx"
@@ -181,36 +172,33 @@ def tasks_for(tmp_path, site, simulator, nginx):
         "facts": {"ansible.builtin.setup": {"gather_subset": ["!all", "!min", "python"]}},
         "info": module("scheduled_events_info", query="[?event_type == 'Reboot']", **imds),
         "present": module("scheduled_events_wait", state="scheduled", timeout=10, **imds),
-        "observed": module("host_observation", ports=[port], **imds, **state),
-        "taken_out": module("haproxy_hold", **server, **held),
-        "balancer": module("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=10, **state),
-        "looked": module(
-            "balancer_observation", provider="haproxy", module="haproxy_info", options={"socket": site.haproxy.socket, "servers": ["web1"], **state}
-        ),
-        "handed_over": dict(module("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=10, **held), **systemctl),
-        "taken_back": dict(module("cluster_hold", type="slurm", name="batch", state="absent", timeout=10, **held), **systemctl),
-        "answer_fails": module("health_probe_hold", **probe, event_ids=[event_id]),
-        "probed": module("health_probe_info", **probe, ports=[port], notice=0.1),
-        "answer_passes": module("health_probe_hold", state="absent", state_dir=state["state_dir"], event_ids=[event_id]),
-        "marked_down": module("nginx_hold", server=f"127.0.0.1:{port}", **upstream, **held),
-        "upstream": module("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=10, **upstream, **state),
-        "marked_up": module("nginx_hold", server=f"127.0.0.1:{port}", state="absent", **upstream, **held),
+        "observed": asked("host_observation", ports=[port], **imds, **state),
+        "taken_out": asked("haproxy_hold", **server, **held),
+        "balancer": asked("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=10, **state),
+        "handed_over": dict(asked("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=10, **held), **systemctl),
+        "taken_back": dict(asked("cluster_hold", type="slurm", name="batch", state="absent", timeout=10, **held), **systemctl),
+        "answer_fails": asked("health_probe_hold", **probe, event_ids=[event_id]),
+        "probed": asked("health_probe_info", **probe, ports=[port], notice=0.1),
+        "answer_passes": asked("health_probe_hold", state="absent", state_dir=state["state_dir"], event_ids=[event_id]),
+        "marked_down": asked("nginx_hold", server=f"127.0.0.1:{port}", **upstream, **held),
+        "upstream": asked("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=10, **upstream, **state),
+        "marked_up": asked("nginx_hold", server=f"127.0.0.1:{port}", state="absent", **upstream, **held),
         "off": module("duty", duties=duties, timeout=10, **held),
         "seen": module("duty_info", duties=duties, **state),
         "on": module("duty", duties=duties, state="back", timeout=10, **held),
         "connections": module("connections_info", ports=[port], timeout=10),
         "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
-        "predicted": dict(module("service_hold", **services, **held), check_mode=True, **systemctl),
-        "stopped": dict(module("service_hold", **services, **held), **systemctl),
-        "without_ids": module("service_hold", services=["web"], **state),
+        "predicted": dict(asked("service_hold", **services, **held), check_mode=True, **systemctl),
+        "stopped": dict(asked("service_hold", **services, **held), **systemctl),
+        "without_ids": asked("service_hold", services=["web"], **state),
         "to_approve": dict(module("scheduled_events_approve", event_ids=[event_id], **imds), check_mode=True),
-        "approved": module("approval_hold", event_ids=[event_id], ready_resources=["vm-1"], **imds, **state),
+        "approved": asked("approval_hold", event_ids=[event_id], ready_resources=["vm-1"], **imds, **state),
         "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
-        "started": dict(module("service_hold", state="absent", timeout=10, **held), **systemctl),
+        "started": dict(asked("service_hold", state="absent", timeout=10, **held), **systemctl),
         "forgotten": module("task_hold", name=["drain_host_before", "approved"], state="absent", **held),
-        "answer": module("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
-        "repaired": module("hold_repair", state_dir=str(tmp_path / "damaged")),
-        "taken_in": module("haproxy_hold", state="absent", **server, **held),
+        "answer": asked("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
+        "repaired": asked("hold_repair", state_dir=str(tmp_path / "damaged")),
+        "taken_in": asked("haproxy_hold", state="absent", **server, **held),
     }
 
 
@@ -233,6 +221,7 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     untouched = nginx.configuration.read_bytes()
     used = {key[len("graceful.azure.") :] for task in tasks.values() for key in task if key.startswith("graceful.azure.")}
     assert used == ON_HOSTS
+    assert {task["graceful.azure.machine"]["call"] for task in tasks.values() if "graceful.azure.machine" in task} == ASKED
 
     playbook = Playbook(tmp_path, ansible_python_interpreter=str(python))
     done = playbook.run([dict(task, name=name) for name, task in tasks.items()], command=str(programs / "ansible-playbook"))
@@ -243,11 +232,10 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
 
     assert [event["event_id"] for event in done["info"]["events"]] == [event_id]
     assert (done["present"]["outcome"], done["absent"]["outcome"]) == ("scheduled", "absent")
-    assert done["observed"]["reached"] and done["observed"]["events"][0]["affects_host"] is True
+    assert done["observed"]["events"][0]["affects_host"] is True
     assert "fatal" not in done["observed"] and "error" not in done["observed"]
     assert done["taken_out"]["servers"][0]["admin_state"] == "drain"
     assert done["balancer"]["idle"] is True
-    assert done["looked"]["reached"] and done["looked"]["holds"][0]["subject"]["server"] == "web1"
     assert done["handed_over"]["done"] and done["taken_back"]["changed"] and (tmp_path / "slurm" / "log").read_text().split() == ["drain", "resume"]
     assert done["answer_fails"]["answers"][0]["condition"] == done["probed"]["answer"]["condition"] == "held"
     assert done["answer_passes"]["changed"] and not (tmp_path / "maintenance").exists()

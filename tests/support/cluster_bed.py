@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module cluster_hold on the hosts of a real cluster."""
+"""Holds on the members of a real cluster, put and released on its hosts."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def _host_options(
     heard: Iterable[int] = (),
     told_apart: Iterable[str] = (),
 ) -> Options:
-    """Options of the module host_observation."""
+    """Options of the look at a host."""
     options = {
         "timeout": timeout,
         "ports": ports,
