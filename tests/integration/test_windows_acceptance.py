@@ -14,7 +14,7 @@ import subprocess
 import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import HEALTH_ACTIONS
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import MODULES
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import CALLS, MODULES
 
 from tests.support.checkout import BUILD, ROOT
 from tests.support.patience import patient
@@ -79,11 +79,13 @@ def test_it_makes_every_call(calls):
 def test_it_calls_every_module_in_every_way():
     (play,) = yaml.safe_load((ROOT / "playbooks" / "accept_windows.yml").read_text(encoding="utf-8"))
     told = [(key, value) for task in play["tasks"][0]["block"] for key, value in task.items() if key.startswith("graceful.azure.")]
-    assert {name.rpartition(".")[2] for name, _args in told} == set(MODULES)
-    for module in ("hold", "info"):
-        actions = {args["action"] for name, args in told if name == f"graceful.azure.health_probe_{module}" and args.get("state") != "absent"}
+    assert {name.rpartition(".")[2] for name, _args in told} == {*MODULES, "machine"}
+    calls = [(args["call"], args["args"]) for name, args in told if name == "graceful.azure.machine"]
+    assert {call for call, _args in calls} == set(CALLS)
+    for way in ("hold", "info"):
+        actions = {args["action"] for call, args in calls if call == f"health_probe_{way}" and args.get("state") != "absent"}
         # A service is looked at in the same call as a file.
-        assert actions == set(HEALTH_ACTIONS) - ({"service"} if module == "info" else set())
+        assert actions == set(HEALTH_ACTIONS) - ({"service"} if way == "info" else set())
 
 
 def test_it_makes_them_in_every_shape(calls):
