@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in as former_mistakes
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
@@ -32,10 +32,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     forbidden,
     machines_of,
     misspelt,
-    names_for_role,
     names_for_run,
     read_responder,
-    read_role,
     read_settings,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
@@ -140,18 +138,13 @@ def _may_be_behind_a_balancer(variables):
     return not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties)
 
 
-def _former(variables):
-    """The former variables that are still set, as they are written: their templates belong into what takes their place."""
-    return {name: variables[name] for name in former_names() if name in variables}
-
-
 def _unsaid(variables, usual):
     """C(unsaid_connections) of these machines. C(variables): those of each."""
     return unsaid_connections({name: found.get("ansible_connection") for name, found in variables.items()}, usual)
 
 
 class ActionModule(ActionBase):
-    """Checks all hosts of the play for the playbook, or one host for a role that is used alone."""
+    """Checks all hosts of the play for the playbook, or what the responder of one host needs."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -162,30 +155,16 @@ class ActionModule(ActionBase):
         old = too_old()
         if old:
             return dict(result, failed=True, msg="; ".join(old))
-        role = self._task.args.get("role")
-        if role == "responder":
-            checked, warnings, mistakes = self._check_responder(task_vars)
-        else:
-            checked, warnings, mistakes = self._check_role(role, task_vars) if role else self._check_run(task_vars)
+        is_responder = self._task.args.get("role") == "responder"
+        checked, warnings, mistakes = self._check_responder(task_vars) if is_responder else self._check_run(task_vars)
         result.update({"failed": True, "msg": "; ".join(printable(mistakes))} if mistakes else checked)
         if warnings:
             result["warnings"] = printable(warnings)
         return result
 
-    def _check_role(self, role, task_vars):
-        values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
-        values.update(_former(task_vars))
-        found = (set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader, unresolved)
-        settings, mistakes = read_role(role, task_vars["inventory_hostname"], values, *found)
-        # A play of the user may say how all machines are reached.
-        usual = self._task.get_play().connection
-        machines = {machine for balancer in settings.get("load_balancers", ()) for machine in balancer["hosts"]}
-        known = {} if mistakes else self._variables(sorted(machines), task_vars["hostvars"])
-        return {"settings": settings, "connection": usual, "unsaid_connections": _unsaid(known, usual)}, [], mistakes
-
     def _check_responder(self, task_vars):
         values, unresolved = resolve(self._templar, [DUTIES], task_vars)
-        found, mistakes = read_responder({**values, **_former(task_vars)}, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader)
+        found, mistakes = read_responder({**values, **written_former(task_vars)}, set(task_vars["hostvars"]), task_vars["playbook_dir"], self._loader)
         return {"responder": found}, [], [*mistakes, *unresolved.values()]
 
     def _check_run(self, task_vars):
@@ -194,7 +173,7 @@ class ActionModule(ActionBase):
         variables = self._variables(task_vars["ansible_play_hosts_all"], hostvars)
         for name, of_host in variables.items():
             values[name], unresolved[name] = resolve(self._templar, names_for_run(), of_host)
-            values[name].update(_former(of_host))
+            values[name].update(written_former(of_host))
         settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
         begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
         begun["run"]["partial"] = is_partial(settings, hostvars)

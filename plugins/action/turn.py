@@ -56,7 +56,7 @@ class ActionModule(LookAction):
         """Take the acts that are due, and look after the last one. Returns what each act came to, also if it failed or its machine could not be reached,
         and the look, or None if there was none."""
         name = task_vars["inventory_hostname"]
-        file = _done_file(name, task_vars)
+        file = _done_file(self._task.args, task_vars)
         done = _done.setdefault((name, self._task.args.get("number")), [])
         told, look, parts = [], None, _parts(turn.get("acts") or ())
         for number, part in enumerate(parts):
@@ -99,7 +99,7 @@ class ActionModule(LookAction):
             args = self._with_own(act["module"], args_of(act, file))
             if act["part"] == "sent" and is_windows(self, task_vars):
                 args["timeout"] += OVERHEAD  # how long the plan is true (ready_until) stays as it is
-            calls.append({"call": act["module"], "args": args, "counts": act["part"] in COUNTING, "at_once": _at_once(act)})
+            calls.append({"call": act["module"], "args": args, "counts": act["part"] in COUNTING and not act.get("always"), "at_once": _at_once(act)})
             if act["part"] == "restoring" and len(due) > 1:
                 calls[-1]["otherwise"] = True
         if not looks:
@@ -139,11 +139,10 @@ def _parts(acts):
     return [part for part in parts if part]
 
 
-def _done_file(name, task_vars):
+def _done_file(args, task_vars):
     """The record of the task file that ran at the end of the former pass and said that it is done, or None."""
-    passed = task_vars.get("graceful_azure_plan") or {}
-    file = (passed.get("files") or {}).get(name)
-    failed = (task_vars.get("graceful_azure_failure") or {}).get("pass") == passed.get("number")
+    file = args.get("file")
+    failed = (task_vars.get("graceful_azure_failure") or {}).get("pass") == args.get("number")
     return file["record"] if file and not failed and boolean(task_vars.get(DONE), strict=False) else None
 
 

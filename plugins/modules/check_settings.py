@@ -14,16 +14,16 @@ version_added: 1.0.0
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Without O(role), checks the variables of all hosts of the play and begins a run.
-  - With O(role), checks the variables that this role reads for one host, and returns what it needs. A role does this when it is used alone.
+  - With O(role), checks what the responder of one host needs, and returns it.
   - Runs on the controller, connects to no host and changes nothing. If a variable is wrong it fails and names every mistake.
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
   role:
     description:
-      - The role whose variables are checked, or V(responder) for the responder to health probes. All other options are for a run of the playbook.
+      - V(responder) for the responder to health probes. All other options are for a run of the playbook.
     type: str
-    choices: [load_balancer, drain_host, approve_event, restore_service, responder]
+    choices: [responder]
   timeout:
     description:
       - Seconds after which the run ends. Needed without O(role).
@@ -71,20 +71,20 @@ EXAMPLES = r"""
   run_once: true
   register: graceful_azure_plan
 
-- name: Check what the role drain_host reads
+- name: Check what the responder needs
   graceful.azure.check_settings:
-    role: drain_host
+    role: responder
 """
 
 RETURN = r"""
 settings:
-  description: The settings of each host, in the form that the plan reads. With O(role), those of this host that the role needs.
-  returned: unless O(role=responder)
+  description: The settings of each host, in the form that the plan reads.
+  returned: without O(role)
   type: dict
   sample: {}
 responder:
   description: What the responder of this host needs.
-  returned: with O(role=responder)
+  returned: with O(role)
   type: dict
   sample: {}
 run:
@@ -109,14 +109,12 @@ seen:
   sample: {}
 connection:
   description: How Ansible reaches a machine that does not say it.
-  returned: unless O(role=responder)
+  returned: without O(role)
   type: str
   sample: ssh
 unsaid_connections:
-  description:
-    - The machines that do not say how they are reached, if another one is reached in another way than the usual one.
-    - With O(role), these are machines of the host's own balancers.
-  returned: unless O(role=responder)
+  description: The machines that do not say how they are reached, if another one is reached in another way than the usual one.
+  returned: without O(role)
   type: list
   elements: str
   sample: []

@@ -35,6 +35,10 @@ options:
     description:
       - The number of the last pass. What the acts of earlier turns of this one came to decides which others are due.
     type: int
+  file:
+    description:
+      - The task file of the user's own that ran at the end of the last pass, with its C(record).
+    type: dict
   news:
     description:
       - Path of a file on the controller that the first turn with news writes. Others that wait read it.

@@ -68,6 +68,11 @@ def names() -> tuple[str, ...]:
     return (*DUTIES, *RESTORING, *VARIABLES, *ACCESS)
 
 
+def written_in(variables: Variables) -> Variables:
+    """Those of them that are still set, as they are written: their templates belong into what takes their place."""
+    return {name: variables[name] for name in names() if name in variables}
+
+
 def is_set(value: Any) -> bool:
     """Null and an empty text stand for what is not set, as templates yield them."""
     return value is not None and not (isinstance(value, str) and not value)

@@ -58,7 +58,7 @@ def result_of(act: Act, result: Json, done: str | None) -> Json:
     # Coming back, only the last event needs the file: as long as others hold what it undoes, there is nothing to undo.
     through = is_done or (bool(result["done"]) if act["args"]["state"] == "present" else not result["last"])
     if through:
-        return dict(result, done=True, file=None)
+        return dict(result, done=True, file=None, has_run=is_done)
     return dict(result, done=False, file=act["file"], waiting_for=f"{act['file']['path']} has not set {DONE}")
 
 

@@ -80,7 +80,7 @@ OF_RUNS = (
 )
 NOTIFY = "handle_events_notify"
 """It has secrets, so it is resolved where it is used, and what a run carries from pass to pass has nothing of it."""
-_LEFT_BY_RUNS = ("graceful_azure_plan", "graceful_azure_turns", "graceful_azure_host", "graceful_azure_balancers", "graceful_azure_failure")
+_LEFT_BY_RUNS = tuple(OURS + name for name in ("plan", "alone", "turns", "host", "balancers", "failure"))
 
 ADDRESS = "ansible_host"
 """Where Ansible reaches a host. If this is an IP address, a balancer may know the host by it."""
@@ -215,8 +215,9 @@ def names_for_run() -> set[str]:
 
 def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads."""
-    names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS, "graceful_azure_state_dir", "graceful_azure_imds_url"}
-    return {*names, "graceful_azure_resource_name" if role == "approve_event" else DUTIES}
+    names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS}
+    names |= {"graceful_azure_state_dir", "graceful_azure_imds_url", "graceful_azure_resource_name"}
+    return names if role == "approve_event" else {*names, DUTIES}
 
 
 def read_role(
@@ -238,7 +239,11 @@ def read_role(
     is_former = former.mistakes_in(variables)
     used, _wrong = read_options(variables, {option: spec for option, spec in _used_by(role).items() if option not in unresolved}, str, mistakes)
     given = _given_of(variables, _READ_BY[role], mistakes)
-    settings: Json = {}
+    name_in_azure = variables.get("graceful_azure_resource_name")
+    settings: Json = {
+        "used": {option[len(role) + 1 :]: value for option, value in used.items()},
+        "resource_name": str(name_in_azure) if former.is_set(name_in_azure) else None,
+    }
     if role == "approve_event":
         settings["outside"] = _outside_of(given, mistakes)
         if settings["outside"]:
@@ -256,7 +261,7 @@ def read_role(
             known = {"ports": settings["drain_host"]["ports"], "timeout": settings["drain_host"]["timeout"]}
         elif role == "restore_service":
             known = {"asked": settings["restore_service"]["ask"]}
-        _beside(settings["load_balancers"], mistakes, **known)
+        settings["load_balancers"] = _beside(settings["load_balancers"], mistakes, **known)
         _check_files(role, used, variables, duties, mistakes)
     _check_machine(variables, mistakes)
     for option in (f"{role}_event_ids", "approve_event_ready_resources"):

@@ -34,8 +34,12 @@ class NginxSite(Site):
         http = f"upstream www {{\n{servers}}}\nserver {{ listen 127.0.0.1:{self.door}; location / {{ proxy_pass http://www; }} {page} }}"
         self.nginx = Nginx(folder / "nginx", http=http)
         self.found = self.nginx.configuration.read_bytes()
-        duty = {"type": "nginx", "hosts": ["lb1"], "configuration": str(self.nginx.configuration), "server": "127.0.0.1:{{ graceful_azure_ports[0] }}"}
-        self.write_inventory({"graceful_azure_duties": [duty]})
+        duty = {"type": "nginx", "hosts": ["lb1"], "configuration": str(self.nginx.configuration)}
+        # The lines of nginx tell the ports.
+        known = {
+            name: {"graceful_azure_ports": None, "graceful_azure_duties": [dict(duty, server=f"127.0.0.1:{web.port}")]} for name, web in self.listeners.items()
+        }
+        self.write_inventory(**known)
 
     def is_out(self, name):
         return f"server 127.0.0.1:{self.listeners[name].port} down; # {name}" in self.nginx.configuration.read_text()
@@ -117,6 +121,7 @@ def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
         checked = site.run("handle_events", "--check")
         assert checked.status != 0
         assert f"web2: {site.literal} in {site.nginx.configuration}, line " in checked.output
+        assert f"web1: connections on port {site.listeners['web1'].port} are counted, because lb1 leads there" in checked.output
         run = site.run(handle_events_timeout=patient(10))
         assert site.is_out("web2"), "it goes out of what it can go out of"
         assert f"{site.literal} in {site.nginx.configuration}, line " in run.output

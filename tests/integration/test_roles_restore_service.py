@@ -98,7 +98,7 @@ def test_check_mode(bed):
     bed.webs["web1"].status = 503
     predicted = bed.run(restore(), check=True, arguments=["--diff"])
     assert predicted.status == 0 and predicted.step.result["changed"] and predicted.step.result["done"], predicted.output
-    assert bed.admin() == 8 and not running(bed) and bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"]}
+    assert bed.admin() == 8 and not running(bed) and bed.records("web1") == {"app.service": ["E1"], "db.service": ["E1"], "drained": ["E1"]}
 
 
 # test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued has such a step, too.
@@ -159,7 +159,7 @@ def test_drain_steps_come_back_in_reverse_and_a_killed_run_is_continued(bed):
 
     def see():
         assert bed.admin() == 8 and (bed.units / "app.service").read_text() == "inactive\n"
-        assert bed.records("web1") == {"app.service": ["E1"], "drain_host_step_queue": ["E1"]}
+        assert bed.records("web1") == {"app.service": ["E1"], "drain_host_step_queue": ["E1"], "drained": ["E1"], "restoring": ["E1"]}
         bed.noted("in")
 
     first = bed.run(out, drain, step, rolespec=False)
@@ -209,8 +209,8 @@ def test_steps_of_a_host_that_cannot_be_reached(bed):
     )
     assert run.status == 0 and not any(step.failure for step in run.steps), run.output
     assert [step.result["done"] for step in run.steps] == [True, False, False, False, False]
-    assert [step.result["reason"] for step in run.steps[1:]] == [
-        "dead is not drained; the host cannot be reached",
+    assert run.steps[1].result["reason"].startswith("dead is not drained; silent: Failed to connect")
+    assert [step.result["reason"] for step in run.steps[2:]] == [
         "the host cannot be reached",
         "dead is not restored; the host cannot be reached",
         "dead is not restored; the host cannot be reached",

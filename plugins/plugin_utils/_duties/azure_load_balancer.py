@@ -34,7 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER, access_mistakes, access_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_skipped, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -149,12 +149,12 @@ class AzureLoadBalancer(TrafficDuty):
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         yield f"pool {pool_name(settings)}", (settings["pool"].lower(), called(settings["server"])), None
 
-    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         act = acts[0] if acts else {}
         failed = not acts or is_failed(act) or is_unreachable(act)
         addresses = act.get("addresses") or ()
         out = direction == "out"
-        in_rotation = out and not check_mode and any(address["admin_state"] != DOWN for address in addresses)
+        in_rotation = out and any(address["admin_state"] != DOWN for address in addresses)
         conflicts = gathered(acts, "conflicts")
         if failed:
             reason = str(act.get("msg") or "Azure was not asked")
@@ -167,15 +167,6 @@ class AzureLoadBalancer(TrafficDuty):
             "failed_hosts": [CONTROLLER] if failed else [],
             "conflicts": conflicts,
         }
-
-    def looks_at(self, settings: BalancerSettings) -> list[str]:
-        return [CONTROLLER]
-
-    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        return [sentence for look in looks for sentence in _busy(settings, look)]
-
-    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
-        return [Pool(AZURE_PROBE)]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
@@ -228,15 +219,6 @@ class AzureLoadBalancer(TrafficDuty):
         access = {name: options[name] for name in ACCESS if options.get(name)}
         subject = record["subject"]
         return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
-
-
-def _busy(settings: BalancerSettings, look: Result) -> list[str]:
-    if is_unreachable(look) or is_failed(look):
-        return [str(look.get("msg") or "Azure was not asked")]
-    if is_skipped(look):
-        return []
-    mine = [address for address in look["addresses"] if is_mine(settings, address)]
-    return [sentence for address in mine for sentence in azure_address(place_name(settings), address)] if mine else list(mistakes_in(settings, look))
 
 
 def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:

@@ -23,7 +23,6 @@ class Cluster(HostDuty):
     needs_idle = False
     asks_first = True
     windows = False
-    files = "cluster"
 
     def __init__(self, member: type[Member]) -> None:
         self.name = member.type

@@ -4,7 +4,7 @@
 
 """The duties of a host that bring no traffic, and which of them are one act. Private to the collection; pure.
 
-The settings are read in C(_duties/listed.py): roles and plan read the list.
+The settings are read in C(_duties/listed.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 
 def step_of(kind: HostDuty, options: Options, idle: bool, first: bool = False) -> DrainStep:
@@ -37,7 +37,7 @@ def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
-    """The steps that go out, those together that are one call. A group has C(type), C(files), C(idle), C(first), C(names) and C(steps)."""
+    """The steps that go out, those together that are one call. A group has C(type), C(idle), C(first), C(names) and C(steps)."""
     return _groups([step for step in steps if step["out"]])
 
 
@@ -60,7 +60,7 @@ def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) 
 
 
 def _group(kind: HostDuty, idle: bool = True, first: bool = False) -> StepGroup:
-    return {"type": kind.name, "files": kind.files or kind.name, "idle": idle, "first": first, "names": [], "steps": []}
+    return {"type": kind.name, "idle": idle, "first": first, "names": [], "steps": []}
 
 
 def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
@@ -73,20 +73,3 @@ def _groups(steps: Iterable[DrainStep]) -> list[StepGroup]:
         found[-1]["names"].append(step["name"])
         found[-1]["steps"].append(step)
     return found
-
-
-def drain_steps(steps: Iterable[DrainStep]) -> Json:
-    """What the roles go by: C(out), C(in) (groups), C(files_in) (whether task files run when the host comes in), C(in_only) (the records of steps
-    that do nothing when the host goes out), C(undone) (the records of steps that no file of their own undoes), C(records) (the names of all records of
-    task files that they may leave).
-    """
-    steps = list(steps)
-    recorded = [step for step in steps if step.get("record")]
-    return {
-        "out": groups_out(steps),
-        "in": groups_in(steps),
-        "files_in": any(step["in"] for step in recorded),
-        "in_only": [step["record"] for step in recorded if step["in"] and not step["out"]],
-        "undone": [step["record"] for step in recorded if step["out"] and not step["in"]],
-        "records": [step["record"] for step in recorded],
-    }

@@ -37,9 +37,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
-    is_failed,
-    is_skipped,
-    is_unreachable,
     of_machines,
     trouble_at,
 )
@@ -208,7 +205,7 @@ class Haproxy(TrafficDuty):
             for backend in settings["backends"] or [None]:
                 yield machine, (machine, settings["socket"], settings["server"]), backend
 
-    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         out, hosts = direction == "out", settings["hosts"]
         # If no machine runs HAProxy, nobody knows where the traffic goes.
         nowhere = out and _is_absent(acts, hosts)
@@ -217,18 +214,6 @@ class Haproxy(TrafficDuty):
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
         trouble.extend(trouble_at(hosts, acts))
         return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or _state(settings, acts))
-
-    def looks_at(self, settings: BalancerSettings) -> list[str]:
-        return list(settings["hosts"])
-
-    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        if not settings["hosts"]:
-            return ["the option hosts is empty"]
-        sentences = [runs_nowhere(settings["hosts"])] if _is_absent(looks, settings["hosts"]) else []
-        return sentences + [sentence for look in looks for sentence in _busy_on(settings, look)]
-
-    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
-        return [pool for look in looks for server in _servers_of(settings, look) for pool in pools_of(server)]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
@@ -312,6 +297,7 @@ class Haproxy(TrafficDuty):
             "out_state": settings.get("state"),
             "absent": settings.get("absent"),
             "min_in_service": step.get("min_in_service"),
+            "await_checks": step.get("await_checks"),
             "timeout": 0,
         }
         for machine in settings["hosts"]:
@@ -350,34 +336,6 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
         for server in act.get("servers") or ():
             name = server["backend"] if server["server"] == settings["server"] else f"{server['backend']}/{server['server']}"
             yield f"({name} on {act['item']}: {server['admin_state']})"
-
-
-def _servers_of(settings: BalancerSettings, look: Result) -> list[Json]:
-    """The host's servers on one machine."""
-    return [server for server in look.get("servers") or () if is_named(settings, server)]
-
-
-def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
-    """Sentences: which requests one machine still has for the host, or that this is unknown."""
-    machine = str(look.get("item"))
-    if is_unreachable(look):
-        return [f"{machine} cannot be reached"]
-    if is_failed(look):
-        return [f"{machine}: {look.get('msg')}"]
-    if is_skipped(look) or look.get("absent"):
-        return []
-    servers = _servers_of(settings, look)
-    if not servers:
-        return [has_no_server(settings, machine)]
-    # Those of other names that were taken out with it, because they lead to the same machine.
-    servers += [server for server in look["servers"] if server.get("for_server") == settings["server"]]
-    sentences = [sentence for server in servers for sentence in haproxy_server(place_name(machine, server), server)]
-    if sentences or all(server["idle"] for server in servers):
-        return sentences
-    arrived = [server for server in servers if server.get("arrived")]
-    return [came_to(settings, place_name(machine, server), server["admin_state"], server["arrived"], "it was taken out") for server in arrived] or [
-        f"{machine} was busy until just now"
-    ]
 
 
 def _places(

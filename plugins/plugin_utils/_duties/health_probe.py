@@ -31,10 +31,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     gathered,
     is_changed,
     is_failed,
-    is_skipped,
     is_unreachable,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -211,13 +210,13 @@ class HealthProbe(TrafficDuty):
     def claims(self, settings: BalancerSettings) -> tuple[()]:
         return ()
 
-    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         act = acts[0] if acts else {}
         out = direction == "out"
         answers = act.get("answers") or ()
         failed = is_unreachable(act) or is_failed(act) or not acts
         waits = list(act.get("waiting_for") or ())
-        passing = out and not check_mode and any(answer["state"] != "failing" for answer in answers)
+        passing = out and any(answer["state"] != "failing" for answer in answers)
         if is_unreachable(act):
             trouble = [UNREACHABLE]
         elif failed:
@@ -231,15 +230,6 @@ class HealthProbe(TrafficDuty):
             "failed_hosts": [settings["host"]] if failed else [],
             "conflicts": gathered(acts, "conflicts"),
         }
-
-    def looks_at(self, settings: BalancerSettings) -> list[str]:
-        return [settings["host"]]
-
-    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        return [sentence for look in looks for sentence in _busy(settings, look)]
-
-    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
-        return [Pool(address) for address in settings["peer"]]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
@@ -286,21 +276,6 @@ class HealthProbe(TrafficDuty):
 
     def shown(self, record: Json) -> dict[str, str]:
         return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
-
-
-def _busy(settings: BalancerSettings, look: Result) -> list[str]:
-    if is_unreachable(look):
-        return [UNREACHABLE]
-    if is_failed(look):
-        return [str(look.get("msg"))]
-    if is_skipped(look):
-        return []
-    if look.get("problem") or look.get("state_dir_problem"):
-        return [look.get("problem") or look["state_dir_problem"]]
-    found = list(health_answer(place_name(settings), look, settings["url"]))
-    if look.get("connections") and not found:
-        found = [f"{plural(entry['count'], 'connection')} from {entry['peer']} on port {entry['port']}" for entry in look["connections"]]
-    return found if found or look["idle"] else ["connections came until just now"]
 
 
 def _state(answers: Sequence[Json], out: bool) -> str:

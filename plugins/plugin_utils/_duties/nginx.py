@@ -34,9 +34,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     RoleResult,
     gathered,
-    is_failed,
-    is_skipped,
-    is_unreachable,
     of_machines,
     trouble_at,
 )
@@ -160,18 +157,10 @@ class Nginx(TrafficDuty):
             for path in settings["files"] or [None]:
                 yield machine, (machine, settings["configuration"], spelled(settings["server"])), path
 
-    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         hosts = settings["hosts"]
         in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
         return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
-
-    def looks_at(self, settings: BalancerSettings) -> list[str]:
-        return list(settings["hosts"])
-
-    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        if not settings["hosts"]:
-            return ["the option hosts is empty"]
-        return [sentence for look in looks for sentence in _busy_on(settings, look)]
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
@@ -265,32 +254,6 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
     for act in acts:
         for server in act.get("servers") or ():
             yield f"({server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION})"
-
-
-def _busy_on(settings: BalancerSettings, look: Result) -> list[str]:
-    """Sentences: which connections one machine still has for the host, or that this is unknown."""
-    machine = str(look.get("item"))
-    if is_unreachable(look):
-        return [f"{machine} cannot be reached"]
-    if is_failed(look):
-        return [f"{machine}: {look.get('msg')}"]
-    if is_skipped(look):
-        return []
-    files = look.get("files")
-    named = [server for server in look["servers"] if is_named(settings, server, files)]
-    if not named:
-        return [has_no_server(settings, machine)]
-    own: Collection[Target] = {place for server in named for place in places_of(server)}
-    led = [server for server in look["servers"] if server not in named and is_in_files(settings, server, files)]
-    # What the role takes out with it: lines that it holds for this host, and others that lead to the same host.
-    servers = named + [server for server in led if server.get("for_server") == settings["server"] or any(is_same_host(at, own) for at in places_of(server))]
-    passes = [line for line in look.get("passes") or () if is_in_files(settings, line, files) and any(is_same_host(at, own) for at in places_of(line))]
-    sentences = [sentence for server in servers for sentence in nginx_server(place_name(machine, server), server)]
-    sentences += [stays(machine, line) for line in passes]
-    # Other lines are none of this host's.
-    if sentences or all(server["idle"] for server in servers):
-        return sentences
-    return [f"{machine} was busy until just now"]
 
 
 def _places(

@@ -38,8 +38,6 @@ class HostDuty(Duty):
     """Whether the module asks others for leave before it acts. Then it has the option C(force)."""
     windows = True
     """Whether such a step may be one of a Windows host."""
-    files = ""
-    """What the files of the roles that take and undo the step are called by, if not by its type."""
 
     def step(self, options: Options) -> DrainStep:
         """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""
@@ -54,5 +52,5 @@ class HostDuty(Duty):
         raise NotImplementedError
 
     def file(self, group: StepGroup, hold: Options) -> Json | None:
-        """The task file of the user's own that such an act waits for, see C(_steps/own_files.py); None if there is none."""
+        """The task file of the user's own that such an act waits for, see C(_own_files.py); None if there is none."""
         return None

@@ -76,36 +76,21 @@ class TrafficTasks(TrafficDuty):
         """C(records): the names under which it may be on record. The first is the one that is put."""
         return {"out": str(options.get("out") or ""), "back": str(options.get("back") or ""), "records": [TRAFFIC_RECORD + str(options.get("name") or "tasks")]}
 
-    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
-        # Not out if that is done already, and not back in while other events hold the host.
-        hold = acts[0]
-        if "file" in hold:
-            return bool(hold["file"])  # a pass has run the task file
-        return not is_unreachable(hold) and (not hold["done"] if direction == "out" else bool(hold["last"]))
-
-    def judge(
-        self,
-        settings: BalancerSettings,
-        direction: str,
-        acts: Sequence[Result],
-        check_mode: bool = False,
-        task_file: str = "",
-        task_done: bool = False,
-    ) -> RoleResult:
-        """C(acts): the results of M(graceful.azure.task_hold) before the task file ran, and after it."""
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
+        """C(acts): the result of M(graceful.azure.task_hold), with C(file) if the task file must run first."""
         if not acts:
-            return {"done": check_mode, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
-        hold, needed = acts[0], self.needs_tasks(direction, acts)
-        if task_done or needed:
-            reason = f"{task_file} has {'set' if task_done else 'not set'} graceful_azure_done"
-        elif is_unreachable(hold):
+            return {"done": False, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
+        hold = acts[0]
+        if is_unreachable(hold):
             reason = UNREACHABLE
+        elif hold.get("file"):
+            reason = hold["waiting_for"]
         elif direction == "out":
-            reason = "the host is out already"
+            reason = "the host is out"
         else:
-            reason = "the host stays out for other events" if hold.get("held") else "the host is not held"
+            reason = "the host stays out for other events" if hold.get("held_by") else "the host is not held"
         return {
-            "done": check_mode or task_done or not needed and not is_unreachable(hold),
+            "done": not (hold.get("file") or is_unreachable(hold)),
             "changed": any(map(is_changed, acts)),
             "reason": reason,
             "failed_hosts": [],

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Place, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
@@ -163,22 +162,6 @@ class TrafficDuty(Duty):
         """
         return ()
 
-    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result], check_mode: bool = False) -> RoleResult:
+    def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         """The C(load_balancer_result)."""
         return {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
-
-    def needs_tasks(self, direction: str, acts: Sequence[Result]) -> bool:
-        """Whether task files of the user must run in that direction."""
-        return False
-
-    def looks_at(self, settings: BalancerSettings) -> list[str]:
-        """The machines on which C(look_<provider>.yml) of the role drain_host must look."""
-        return []
-
-    def busy(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[str]:
-        """Sentences: which requests the balancer still has for the host, or that this is unknown."""
-        return []
-
-    def pools(self, settings: BalancerSettings, looks: Sequence[Result]) -> list[Pool]:
-        """With which connections the balancer checks the host, or keeps them for later."""
-        return []

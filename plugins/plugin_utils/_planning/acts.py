@@ -61,7 +61,8 @@ def _act(part: str, module: str, **args: Any) -> Act:
 
 
 def _release(step: StepJson) -> Options:
-    return {"state": "absent", "event_ids": step["event_ids"]}
+    # A role that is used alone may release whatever holds.
+    return {"state": "absent", "event_ids": None if step.get("releases_all") else step["event_ids"]}
 
 
 def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts:
@@ -95,7 +96,8 @@ def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
         ready_resources=step["ready_resources"],
         ready_until=step["ready_until"],
         resource_name=host.settings.resource_name or host.observation.resource_name,
-        timeout=max(APPROVING, run.observe_timeout),
+        timeout=None if step.get("patient") else max(APPROVING, run.observe_timeout),
+        record=step.get("record"),
     )
     return [(None, [sent])]
 
@@ -103,7 +105,7 @@ def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
 def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     """The event is read again through another VM, and then approved without those that it names."""
     seen = _act("seen", "scheduled_events_info", event_ids=step["event_ids"], request_timeout=max(APPROVING, run.observe_timeout))
-    timeout = max(APPROVING_OUTSIDE, run.observe_timeout)
+    timeout = None if step.get("patient") else max(APPROVING_OUTSIDE, run.observe_timeout)
     if host.settings.outside is None:
         raise AssertionError("otherwise the step would have no witness")
     machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
@@ -113,6 +115,8 @@ def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
 
 
 def _drain_host(step: StepJson, host: Host, run: Run) -> Acts:
+    if step["state"] == "running":
+        return [(None, _back(step, host))]
     groups = groups_out(host.settings.drain_host.steps)
     first = [group for group in groups if group["first"]]
     if step["first"]:
@@ -124,12 +128,33 @@ def _drain_host(step: StepJson, host: Host, run: Run) -> Acts:
     return [(None, _of_steps([group for group in rest if not group["idle"]], step, step.get("force")))]
 
 
+def _back(step: StepJson, host: Host) -> list[Act]:
+    """What puts back the duties that bring no traffic, and nothing else."""
+    steps = host.settings.drain_host.steps
+    undone = [given["record"] for given in steps if given.get("record") and given["out"] and not given["in"]]
+    # First of all, because the records would tell the next run that all of it is done.
+    forgotten = _act("noted", "task_hold", name=[DRAINED, READY_TO_LEAVE, *undone], **_release(step))
+    acts = [forgotten, *_of_steps(groups_in(steps, step["records"]), step, hold=_release(step), undone=undone)]
+    only_back = [given["record"] for given in steps if given.get("record") and given["in"] and not given["out"]]
+    return [*acts, _act("drained", "task_hold", name=only_back, **_release(step))] if only_back else acts
+
+
 def _done(step: StepJson) -> Options:
     return dict(holding(step), done=True, this_boot=True)
 
 
-def _of_steps(groups: Sequence[StepGroup], step: StepJson, force: bool | None = None, hold: Options | None = None, part: str = "steps") -> list[Act]:
-    """An act for each group of drain steps. C(hold): the options that say what is held or released; by default what the step holds."""
+def _of_steps(
+    groups: Sequence[StepGroup],
+    step: StepJson,
+    force: bool | None = None,
+    hold: Options | None = None,
+    part: str = "steps",
+    undone: Sequence[str] = (),
+) -> list[Act]:
+    """An act for each group of drain steps. C(hold): the options that say what is held or released; by default what the step holds.
+
+    C(undone): the records of steps that have no way back of their own.
+    """
     acts = []
     hold = hold or holding(step)
     for group in groups:
@@ -137,6 +162,9 @@ def _of_steps(groups: Sequence[StepGroup], step: StepJson, force: bool | None = 
         act = _act(part, kind.module, **kind.acts(group, hold, step), **({"force": force} if kind.asks_first else {}))
         file = kind.file(group, hold)
         acts.append(dict(act, file=file) if file else act)
+        if file and hold["state"] == "absent" and act["args"]["state"] == "present":
+            # What goes back and never went out may undo any of these. So events that came meanwhile have them done again.
+            acts.append(_act("undone", "task_hold", name=[DRAINED, *undone], done=True, **hold))
     return acts
 
 
@@ -147,12 +175,12 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
     undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
     inner = [_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
-    inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step))
+    inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
     if restore.ask and not has_answered:
         inner.append(_act("answer", "wait_for_answer", timeout=0, **restore.ask))
-    outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last")
+    outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last", undone=undone)
     over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
     if over:
         outer.append(_act("forgotten", "task_hold", name=over, **_release(step)))

@@ -85,8 +85,8 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
         if check_mode and ask:
             ask["always"] = True
         marks = _marks(values["drain_host"]["steps"])
-        turns[name] = [_turn(name, _host_options(observe_timeout, values["drain_host"]["ports"] or [], values["resource_name"], ask=ask, marks=marks))]
-    looks = _machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
+        turns[name] = [_turn(name, host_options(observe_timeout, values["drain_host"]["ports"] or [], values["resource_name"], ask=ask, marks=marks))]
+    looks = machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
 
 
@@ -120,7 +120,7 @@ def next_turns(
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
 
     machines = observed.document.machines
-    looks = _machine_looks(balancers, waits, searched, drain_wait)
+    looks = machine_looks(balancers, waits, searched, drain_wait)
     for look in looks:
         if look["key"] in machines and machines[look["key"]].result.get("ended"):
             look["options"].update(_at_once(look)["options"])  # otherwise news could end it again and again
@@ -130,7 +130,7 @@ def next_turns(
     turns: Turns = {name: [] for name in observed.hosts}
     for host in hosts:
         turns[host.name] = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
-    turns = _with_acts(turns, acts, observed, {look["key"]: look for look in looks})
+    turns = with_acts(turns, acts, observed, {look["key"]: look for look in looks})
     # Who acts on a balancer looks at it then.
     seen = {turn["key"] for mine in turns.values() for turn in mine if "key" in turn}
     return _spread([look for look in due if look["options"]["timeout"] or look["key"] not in seen], turns, [host.name for host in hosts])
@@ -192,14 +192,9 @@ def _host_turns(
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
         wait = drain_wait(quiet) if observed.waves == 1 else 0.0
-        pools = [pool for place in host.places for pool in place.pools]
-        known = sorted({pool.address for pool in pools})
-        # While more come from there than the balancer has, the look waits for their end.
-        others = {connection["peer"] for connection in not_in_pools(host.observation.connections or (), pools)}
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
-        ignored = [peer for peer in known if peer not in others]
-        more = {"await_idle": bool(host.ports), "at_least": at_least, "told_apart": known, "ignored_peers": ignored, "heard": host.heard}
+        more = {"await_idle": bool(host.ports), "at_least": at_least, **idle_options(host)}
     elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
         pass
     elif groups.quick or groups.draining:
@@ -223,7 +218,7 @@ def _host_turns(
         more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
-    options = _host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
+    options = host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
     standing = [event for event in observed.events.values() if event.standing]
     turn["shown"] = {event.event_id: event.resources for event in standing if name in event.shown_by}
@@ -231,9 +226,18 @@ def _host_turns(
     return [turn]
 
 
-def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Mapping[str, Turn]) -> Turns:
+def idle_options(host: Host) -> Options:
+    """Whose connections a look at the host leaves aside while it waits until nobody is connected, and whose it tells apart."""
+    pools = [pool for place in host.places for pool in place.pools]
+    known = sorted({pool.address for pool in pools})
+    # While more come from there than the balancer has, the look waits for their end.
+    others = {connection["peer"] for connection in not_in_pools(host.observation.connections or (), pools)}
+    return {"told_apart": known, "ignored_peers": [peer for peer in known if peer not in others], "heard": host.heard}
+
+
+def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Mapping[str, Turn]) -> Turns:
     """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it. A balancer is looked at after each act
-    there. C(looks): all looks at balancers, by their keys."""
+    there. C(looks): the looks at balancers, by their keys."""
     turns = dict(turns)
     for name, found in acts.items():
         balancers = observed.hosts[name].settings.load_balancers
@@ -245,7 +249,7 @@ def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: M
             if any(act["part"] == "seen" for act in todo):
                 turn["asks"] = True
             key = _key_at(machine, name, balancers[todo[-1]["balancer"]]) if machine and "balancer" in todo[-1] else None
-            mine.append({**_at_once(looks[key]), **turn} if key else turn)
+            mine.append({**_at_once(looks[key]), **turn} if key and key in looks else turn)
         look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])
@@ -256,7 +260,7 @@ def _with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: M
 
 def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:
     """The key of the look at one balancer of a host on one of its machines."""
-    return next((look["key"] for look in _machine_looks([(name, balancer)]) if look["machine"] == machine), None)
+    return next((look["key"] for look in machine_looks([(name, balancer)]) if look["machine"] == machine), None)
 
 
 def _at_once(look: Turn) -> Turn:
@@ -264,7 +268,7 @@ def _at_once(look: Turn) -> Turn:
     return dict(look, options=dict(look["options"], wait_for=[], timeout=0.0))
 
 
-def _host_options(
+def host_options(
     timeout: float,
     ports: list[int],
     resource_name: str | None,
@@ -417,7 +421,7 @@ def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups:
     return min([longest, *(moment - observed.now for moment in moments if moment is not None and moment > observed.now)]) / observed.waves
 
 
-def _machine_looks(
+def machine_looks(
     balancers: Sequence[tuple[str, BalancerSettings]],
     waits: Mapping[str, float] | None = None,
     searched: Searched = lambda name, key: [],

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import judge
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, StepJson
 
 Known = Mapping[str, Any]
 LEFT = "it has left the run: a task file of its own could not reach a machine, or ended it for this host; another run carries on"
@@ -71,15 +72,19 @@ def results(known: Known, last: Json) -> Json:
         done, step = acts_of(facts), _step(last, name)
         if not done or not step:
             continue
-        settings = last["settings"][name]
-        recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
-        recorded.extend(record for balancer in settings["load_balancers"] for record in balancer.get("records") or ())
-        lost = lost_steps(step.get("records") or (), recorded)
-        result, failure = judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
+        result, failure = judged(name, step, last["settings"][name], done)
         acted[name] = {step["role"]: result}
         if failure is not None:
             acted[name]["failure"] = {"pass": last["number"], "message": failure}
     return acted
+
+
+def judged(name: str, step: StepJson, settings: Json, done: Sequence[Result]) -> tuple[RoleResult, str | None]:
+    """The result of a step of a host, and why it failed, or None. C(done): the results of its acts."""
+    recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
+    recorded.extend(record for balancer in settings["load_balancers"] for record in balancer.get("records") or ())
+    lost = lost_steps(step.get("records") or (), recorded)
+    return judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
 
 
 def _step(last: Json, name: str) -> Json | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import refusals
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import details_of, kept
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -93,22 +92,6 @@ def judge(event_ids: Sequence[str], sent: Result = NOTHING, read: Result = NOTHI
         "approved": approved,
         "not_approved": not_approved,
     }
-
-
-def progress(
-    read: Result, sent: Result, event_ids: Sequence[str], event_details: dict[str, Json] | None, ready_resources: Sequence[str], host: str = ""
-) -> Json:
-    """What the tasks of the role go by: C(ids), C(details) and C(ready) (who is ready) of the approval, and C(result) (the C(approve_event_result)).
-
-    C(event_ids), C(event_details), C(ready_resources): what is given; the rest is as the service says. C(host): the host's name in the inventory.
-    """
-    # None if the host cannot be reached: what was not read is not approved.
-    events = read.get("events") or []
-    ids = list(event_ids) or [event["event_id"] for event in events]
-    # This host alone, unless it is said who else. Where the service does not tell its name nobody is.
-    ready = list(ready_resources) or [name for name in [read.get("resource_name")] if name]
-    details = kept(ids, event_details or details_of(events), **({"host": host} if host else {}))
-    return {"ids": ids, "details": details, "ready": ready, "result": judge(ids, sent, read)}
 
 
 def progress_outside(

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -75,13 +74,3 @@ def deadline(now: float, timeout: float, events: Json) -> float:
     else:
         left = [parse_time(details["not_before"]).timestamp() - now for details in events["details"].values() if details.get("not_before")]
     return now + min([timeout, *(seconds - RESERVE for seconds in left)])
-
-
-def rounds(now: float, until: float, timeout: float, wait: bool, check_mode: bool = False, done: bool = False) -> Json:
-    """How a wait goes on after a round.
-
-    C(left): seconds that are left. C(again): whether another round follows. C(pause): seconds to wait before it. Each round is an include inside the
-    one before, and Ansible allows about 240 of these.
-    """
-    left = max(0.0, round(until - now, 1)) if wait else 0.0
-    return {"left": left, "again": left > 0 and not (done or check_mode), "pause": max(1, math.ceil(timeout / 100))}

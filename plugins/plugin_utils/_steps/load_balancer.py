@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Result
 
 Each = TypeVar("Each")
 
 
-def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (), check_mode: bool = False, **more: Any) -> RoleResult:
+def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = ()) -> RoleResult:
     """The C(load_balancer_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
 
     C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
     C(direction): V(out) or V(in).
     C(acts): what the provider's module returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_hold).
-    C(more): other results of the provider's task file in the role. None for C(haproxy).
     """
-    return TRAFFIC[settings["provider"]].judge(settings, direction, acts, check_mode, **more)
+    return TRAFFIC[settings["provider"]].judge(settings, direction, acts)
 
 
 def in_order(balancers: Iterable[Each], direction: str) -> list[Each]:
@@ -64,32 +63,6 @@ def _goes_on(result: RoleResult, direction: str, acts: Iterable[Result]) -> bool
     Out: also if this one fails. In: only if this one is done, so that requests come back only when the inner balancers know the host again.
     """
     return not gathered(acts, "refused") if direction == "out" else result["done"]
-
-
-def progress(
-    settings: BalancerSettings,
-    direction: str,
-    acts: Sequence[Result] = (),
-    before: RoleResult | None = None,
-    check_mode: bool = False,
-    **more: Any,
-) -> Json:
-    """What the tasks of the role need to know after the acts at one balancer.
-
-    C(settings): as for C(judge). C(before): the result of the balancers before it.
-
-    Returns C(own) (the result of this balancer alone), C(result) (the C(load_balancer_result)), C(needs_tasks) (whether the user's own tasks must run),
-    C(refused) (whether too few others are in service; that may pass, so the role tries again), and C(goes_on) (whether the next balancer may be changed).
-    """
-    result = judge(settings, direction, acts, check_mode, **more)
-    refused = not check_mode and bool(gathered(acts, "refused"))
-    return {
-        "own": result,
-        "result": _after(before, result) if before else result,
-        "needs_tasks": TRAFFIC[settings["provider"]].needs_tasks(direction, acts),
-        "refused": refused,
-        "goes_on": _goes_on(result, direction, () if check_mode else acts),
-    }
 
 
 def _after(before: RoleResult, result: RoleResult) -> RoleResult:

@@ -18,9 +18,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_done,
     is_skipped,
     is_unreachable,
-    together,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
 """The records that end with this role, those of other roles among them."""
@@ -50,8 +49,6 @@ def judge(
     steps: Result = NOTHING,
     answer: Result = NOTHING,
     balancer: RoleResult | None = None,
-    unfinished: str = "",
-    check_mode: bool = False,
     lost: Sequence[str] = (),
     last: Result = NOTHING,
 ) -> RoleResult:
@@ -61,87 +58,34 @@ def judge(
     C(steps): what the drain steps came to, as one result.
     C(answer): the result of M(graceful.azure.wait_for_answer) on the host.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
-    C(unfinished): the user's task file that has not done its job yet. C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out
-    because it does not answer.
+    C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out because it does not answer.
     C(last): the same as C(steps) of those that come back after that.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
-    given_back: RoleResult = balancer if balancer and may_go_back(steps, answer, unfinished) else {}
-    left = _left(steps, answer, given_back, unfinished) or ([] if is_done(last) else [last.get("waiting_for") or UNREACHABLE])
+    given_back: RoleResult = balancer if balancer and may_go_back(steps, answer) else {}
+    left = _left(steps, answer, given_back) or ([] if is_done(last) else [last.get("waiting_for") or UNREACHABLE])
     conflicts = [*lost, *gathered((steps, given_back, last), "conflicts")]
     said = ["not restored" if left else "restored", *left, *conflicts]
     return {
-        "done": check_mode or not left,
+        "done": not left,
         "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),
         "reason": f"{host} is {'; '.join(said)}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,
-        "unanswered": is_up(steps, unfinished) and not is_unreachable(answer) and not may_go_back(steps, answer),
+        "unanswered": is_done(steps) and not is_unreachable(answer) and not may_go_back(steps, answer),
     }
 
 
-def progress(
-    host: str,
-    steps: Sequence[Result],
-    answer: Result,
-    balancer: RoleResult | None,
-    files: Sequence[str] = (),
-    own: Result | None = None,
-    check_mode: bool = False,
-    unfinished: str = "",
-) -> Json:
-    """What the tasks of the role go by.
-
-    C(steps): the results of the drain steps that were taken so far, each with C(first) (whether it comes back when the host is in its balancers again).
-    C(files): the names of the records of the user's task files.
-    C(own): the result of M(graceful.azure.task_hold) for the step whose task file is next.
-
-    Returns C(result) (the C(restore_service_result)), C(next) (whether the next drain step is to be taken), C(runs_file) (whether the task file of
-    that step is to run), C(up) (whether everything runs that has to answer), C(may_go_back), C(given_back), C(is_back) (whether all steps are back, too),
-    and C(forgets) (the records to be removed, also those of task files that are set no more).
-    """
-    last = together([step for step in steps if step.get("first")])
-    taken = together([step for step in steps if not step.get("first")])
-    # Which file is unfinished tells the last step that was taken.
-    of_last = unfinished if last is not NOTHING else ""
-    goes_back = may_go_back(taken, answer, "" if of_last else unfinished)
-    given_back = goes_back and bool((balancer or {}).get("done"))
-    return {
-        "result": judge(host, taken, answer, balancer, "" if of_last else unfinished, check_mode, last=last),
-        "next": check_mode or (is_up(taken, unfinished) and is_done(last)),
-        "runs_file": _runs_file(own or {}),
-        "up": is_up(taken, "" if of_last else unfinished),
-        "may_go_back": goes_back,
-        "given_back": given_back,
-        "is_back": given_back and is_done(last),
-        "forgets": _in_order([*ENDED, *files]),
-    }
+def may_go_back(steps: Result = NOTHING, answer: Result = NOTHING) -> bool:
+    """Whether requests may be sent to the host again: everything runs that has to answer, and it answers."""
+    return is_done(steps) and bool(answer.get("answered", is_skipped(answer)))
 
 
-def _runs_file(own: Result) -> bool:
-    """Whether a step's task file undoes something: it was begun, by the record that is released, and nobody else needs it. Or it always runs, once."""
-    if is_unreachable(own):
-        return False
-    return is_skipped(own) or (bool(own.get("last")) if own.get("releases") else not own.get("done"))
-
-
-def is_up(steps: Result = NOTHING, unfinished: str = "") -> bool:
-    """Whether everything runs on the host that has to answer."""
-    return not unfinished and is_done(steps)
-
-
-def may_go_back(steps: Result = NOTHING, answer: Result = NOTHING, unfinished: str = "") -> bool:
-    """Whether requests may be sent to the host again."""
-    return is_up(steps, unfinished) and bool(answer.get("answered", is_skipped(answer)))
-
-
-def _left(steps: Result, answer: Result, given_back: Result, unfinished: str) -> list[str]:
-    if unfinished:
-        return [f"{unfinished} has not set graceful_azure_done"]
+def _left(steps: Result, answer: Result, given_back: Result) -> list[str]:
     if is_unreachable(steps) or is_unreachable(answer):
         return [UNREACHABLE]
-    if not is_up(steps):
+    if not is_done(steps):
         return [steps.get("waiting_for") or "its services do not run yet"]
     if not may_go_back(steps, answer):
         return ["it stays out of its load balancer", answer.get("reason") or "it was not asked"]

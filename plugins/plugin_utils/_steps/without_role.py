@@ -29,10 +29,14 @@ def is_due(act: Act, name: str, balancers: Sequence[BalancerSettings], done: Seq
     What is asked of a machine together with it comes before it, and the machine itself sees what that came to (C(_handle.py)).
     """
     part: str = act["part"]
+    if act.get("always"):
+        return True
     steps, answer = _of_part("steps", done), _result("answer", done)
     if part == "sent":
         # From outside, an event is approved as it was just read.
         return "expected" not in act or approve_event.is_still_so(act["expected"], _result("seen", done))
+    if part == "undone":
+        return bool(done and done[-1].get("has_run"))
     if part in ("steps", "drained", "answer"):
         return is_done(steps)
     if part == "balancer":
@@ -75,8 +79,7 @@ def _judge(
     if role == "approve_event":
         return approve_event.judge(event_ids, _result("sent", done))
     if role == "drain_host":
-        # The plan has seen that the balancers have no more requests for the host, so no balancer is judged here.
-        return drain_host.judge(name, {"provider": "none"}, steps=_of_part("steps", done))
+        return drain_host.judge(name, _of_part("steps", done), state)
     given_back = _balancer(balancers, "in", done)
     return restore_service.judge(name, _of_part("steps", done), _result("answer", done), given_back, lost=lost, last=_of_part("last", done))
 

@@ -34,7 +34,8 @@ def variables_of_files(role):
 def test_every_variable_bears_the_roles_name(role):
     assert all(name.startswith(f"{role}_") for name in options(role))
     assert all(name.startswith(f"{role}_") for name in load(role, "defaults/main.yml"))
-    assert all(name.startswith(f"__{role}_") for name in load(role, "vars/main.yml"))
+    if (ROOT / "roles" / role / "vars" / "main.yml").exists():
+        assert all(name.startswith(f"__{role}_") for name in load(role, "vars/main.yml"))
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -42,7 +43,9 @@ def test_every_variable_is_in_the_argument_specs(role):
     # Facts and the names of records.
     others = {f"{role}_{name}" for name in ("result", "done", "idle", "before", "after", "custom")}
     assert variables_of_files(role) - others <= set(options(role))
-    assert set(options(role)) <= variables_of_files(role)
+    # One action reads those of the roles that are used alone. It calls them by their names without the role's.
+    told = (ROOT / "plugins" / "plugin_utils" / "_run" / "alone.py").read_text() if role != "event_watcher" else ""
+    assert {name for name in options(role) if f'"{name[len(role) + 1 :]}"' not in told} <= variables_of_files(role)
 
 
 @pytest.mark.parametrize("role", ROLES)

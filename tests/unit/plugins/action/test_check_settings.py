@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible.parsing.dataloader import DataLoader
-from ansible_collections.graceful.azure.plugins.action import check_settings
-from ansible_collections.graceful.azure.plugins.action.check_settings import ActionModule, begin_run, is_partial, too_few_forks
+from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run, is_partial, too_few_forks
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
@@ -50,27 +48,6 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": "{{ theirs }}"}))
     assert not is_partial(settings, Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={"graceful_azure_duties": ["postgresql"]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
-
-
-def test_how_machines_of_a_role_alone_are_reached():
-    """The play says how all are reached, or one says it of itself. What the play sets counts, too."""
-
-    class Play:
-        connection = "paramiko"
-
-    action = ActionModule.__new__(ActionModule)
-    action._task = type("Task", (), {"get_play": staticmethod(Play)})
-    action._templar, action._loader = None, DataLoader()
-    action._variables = lambda names, _hostvars: {name: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name] for name in names}
-    known = {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1", "lb2"]}], "load_balancer_state": "out"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check_settings, "resolve", lambda _templar, _names, variables: (known, {}))
-        checked, _warnings, mistakes = action._check_role(
-            "load_balancer", {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/", "inventory_hostname": "web1"}
-        )
-    assert (checked["connection"], checked["unsaid_connections"], mistakes) == ("paramiko", ["lb2"], [])
-    (balancer,) = checked["settings"]["load_balancers"]
-    assert (balancer["hosts"], balancer["server"]) == (["lb1", "lb2"], "web1")
 
 
 @pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])

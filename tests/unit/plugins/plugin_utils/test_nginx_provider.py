@@ -176,13 +176,6 @@ def test_the_result_of_the_role():
     assert (told["done"], told["failed_hosts"], told["reason"]) == (False, ["lb2"], "lb2: nginx -t refuses it")
 
 
-def test_what_is_left_for_the_role():
-    assert WORDS.busy(settings(), [dict(look(out(connections=1)), item="lb1")]) == ["1 connection of nginx to 10.0.0.4:80 in upstream shop on lb1"]
-    assert WORDS.busy(settings(), [dict(look(out(idle=False)), item="lb1")]) == ["lb1 was busy until just now"]
-    assert WORDS.busy(settings(), [dict(look(out()), item="lb1")]) == []
-    assert WORDS.busy(settings(), [{"item": "lb1", "unreachable": True}]) == ["lb1 cannot be reached"]
-
-
 def test_mistakes_in_the_options():
     given = {"type": "nginx", "hosts": [], "files": ["up.conf"]}
     assert read_settings({"web1": {"graceful_azure_duties": [given]}}, {"web1"})[1] == [
@@ -311,8 +304,6 @@ def test_an_address_in_proxy_pass_stays_in_rotation_and_is_told():
     )
     of = settings(files=["/other.conf"])
     assert len(traffic(server(file="/other.conf"), of=of, passes=[admin]).places) == 1, "the settings limit what is looked at"
-    (busy,) = WORDS.busy(settings(), [dict(look(out(), passes=[admin]), item="lb1")])
-    assert busy == place.stays
 
 
 def test_a_server_that_does_not_answer_does_not_count_for_the_minimum():
@@ -324,9 +315,10 @@ def test_a_server_that_does_not_answer_does_not_count_for_the_minimum():
     assert (place.serves, place.in_rotation) == (False, True)
 
 
-def test_a_role_alone_waits_for_the_lines_that_go_with_it():
+def test_the_lines_that_went_with_it_are_waited_for():
     held = out("10.0.0.4:81", for_server=ONE, connections=1, **API)
-    assert WORDS.busy(settings(), [dict(look(out(), held, server(TWO)), item="lb1")]) == ["1 connection of nginx to 10.0.0.4:81 in upstream api on lb1"]
+    _own, place = traffic(out(), held, server(TWO)).places
+    assert place.busy == ("1 connection of nginx to 10.0.0.4:81 in upstream api on lb1",)
 
 
 def test_two_spellings_of_one_address_are_one_server():

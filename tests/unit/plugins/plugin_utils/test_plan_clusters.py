@@ -45,11 +45,7 @@ class TestTheList:
         steps = steps_of(HA, {**HA, "name": "other"}, "shop")
         hold, release = {"state": "present", "event_ids": ["A"]}, {"state": "absent", "event_ids": ["A"]}
         goes = groups_out(steps)
-        assert [(group["names"], group["idle"], group["files"]) for group in goes] == [
-            (["ha"], False, "cluster"),
-            (["other"], False, "cluster"),
-            (["shop"], True, "service"),
-        ]
+        assert [(group["names"], group["idle"]) for group in goes] == [(["ha"], False), (["other"], False), (["shop"], True)]
         assert ON_HOST["pacemaker"].acts(goes[0], hold, {}) == {"type": "pacemaker", "name": "ha", "options": {"node": None}, "timeout": 1.0, **hold}
         comes = [ON_HOST[group["type"]].acts(group, release, {}) for group in groups_in(steps, ["cluster_pacemaker"])]
         # The last one takes along whatever else is on record.
@@ -61,7 +57,7 @@ class TestTheList:
 
     def test_of_a_type_that_the_settings_have_no_more(self):
         (group,) = groups_in([], ["cluster_pacemaker"])
-        assert (group["type"], group["files"], group["names"]) == ("pacemaker", "cluster", [])
+        assert (group["type"], group["names"]) == ("pacemaker", [])
         assert groups_in([], []) == [] and [group["type"] for group in groups_in([], None)] == ["service"]
 
     @pytest.mark.parametrize(

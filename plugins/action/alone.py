@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.alone); see its module for the options.
+
+Hands the variables of one host, and what it has registered, to C(plugin_utils/_run/alone.py). It decides nothing and changes nothing on any machine.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass, refused
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import names_for_role, read_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections
+
+STRETCH = 50
+"""So many passes are includes inside each other."""
+AWAIT_CHECKS = "__load_balancer_await_checks"
+"""The playbook holds sets it to false: a host that is gone for good passes no checks."""
+
+
+class ActionModule(ActionBase):
+    """Begins a role for one host, or says how it goes on."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = dict(super().run(tmp, task_vars), changed=False)
+        if self._task.args.get("phase") == "pass":
+            last = task_vars["graceful_azure_alone"]
+            result.update({key: last[key] for key in ("connection", "unsaid_connections", "passes")})
+            result.update(one_pass(task_vars, last, time.time()))
+            result["passes"] += 1
+        else:
+            result.update(self._begin(self._task.args["role"], task_vars), passes=0)
+        result["goes_on"] = not result["finished"] and result["passes"] % STRETCH > 0
+        result["failure"] = printable(result["failure"])
+        if not result["finished"]:
+            time.sleep(result["pause"])
+        return result
+
+    def _begin(self, role, task_vars):
+        hostvars, name = task_vars["hostvars"], task_vars["inventory_hostname"]
+        values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
+        values.update(written_in(task_vars))
+        settings, mistakes = read_role(role, name, values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
+        mistakes = [*too_old(), *mistakes]
+        # A play of the user may say how all machines are reached.
+        usual = self._task.get_play().connection
+        if mistakes:
+            return dict(refused("; ".join(mistakes)), connection=usual, unsaid_connections=[])
+        machines = {machine for balancer in settings.get("load_balancers", ()) for machine in balancer["hosts"]}
+        said = {machine: self._variables(machine, hostvars).get("ansible_connection") for machine in sorted(machines)}
+        settings["used"]["await_checks"] = task_vars.get(AWAIT_CHECKS)
+        begun = begin(role, name, settings, time.time(), self._task.check_mode)
+        return dict(begun, connection=usual, unsaid_connections=unsaid_connections(said, usual))
+
+    def _variables(self, name, hostvars):
+        """All that a host has, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
+        return hostvars._variable_manager.get_vars(play=self._task.get_play(), host=hostvars._inventory.get_host(name), task=self._task)

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a role begins that is used alone."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.action import alone
+
+
+class Play:
+    connection = "paramiko"
+
+
+def begin(patch, role="load_balancer", **known):
+    action = alone.ActionModule.__new__(alone.ActionModule)
+    action._task = type("Task", (), {"get_play": staticmethod(Play), "check_mode": False})
+    action._templar, action._loader = None, DataLoader()
+    action._variables = lambda name, _hostvars: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name]
+    patch.setattr(alone, "resolve", lambda _templar, _names, variables: (known, {}))
+    return action._begin(role, {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/", "inventory_hostname": "web1"})
+
+
+HAPROXY = {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1", "lb2"]}], "load_balancer_state": "out"}
+
+
+def test_how_its_machines_are_reached(monkeypatch):
+    """The play says how all are reached, or one says it of itself. What the play sets counts, too."""
+    begun = begin(monkeypatch, **HAPROXY, load_balancer_event_ids=["E1"])
+    assert (begun["connection"], begun["unsaid_connections"], begun["failure"]) == ("paramiko", ["lb2"], "")
+    assert [turn["machine"] for turn in begun["turns"]["web1"]] == ["lb1", "lb2"]
+    assert [act["args"]["server"] for turn in begun["turns"]["web1"] for act in turn["acts"]] == ["web1", "web1"]
+
+
+def test_with_a_mistake_nothing_begins(monkeypatch):
+    begun = begin(monkeypatch, graceful_azure_duties="web", load_balancer_state="out")
+    assert begun["finished"] and begun["failure"].startswith("graceful_azure_duties: 'web' is not a list")
+    assert not begun["result"]["done"] and begun["unsaid_connections"] == []
+
+
+@pytest.mark.parametrize("role", ["restore_service", "drain_host"])
+def test_others_look_first(monkeypatch, role):
+    begun = begin(monkeypatch, role, graceful_azure_duties=["app"])
+    (turn,) = begun["turns"]["web1"]
+    assert "options" in turn and "acts" not in turn and not begun["finished"]

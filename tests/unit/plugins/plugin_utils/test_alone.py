@@ -1,0 +1,382 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A role that is used alone, pass by pass: what a host does next, as the results of its turns say. No time passes but what a test says."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role
+
+HAPROXY = {"type": "haproxy", "hosts": ["lb1"]}
+WEB2 = {"event_id": "E9", "event_type": "Reboot", "resources": ["web2"]}
+UNREACHABLE = {"unreachable": True, "msg": "Connection refused"}
+SETTINGS = {"graceful_azure_approve_resource": "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web"}
+OUTSIDE = {"graceful_azure_approve_through": "azure_resource_manager", "graceful_azure_resource_name": "web1", "approve_event_witness": "web2", **SETTINGS}
+
+
+def event(event_id="E1", resources=("web1",), status="Scheduled", **more):
+    """An event as a look returns it."""
+    names = ("event_source", "description", "duration_in_seconds", "not_before", "seconds_until_not_before")
+    base = {"event_id": event_id, "event_type": "Reboot", "event_status": status, "resources": list(resources), **dict.fromkeys(names)}
+    return {**base, "affects_host": "web1" in resources, **more}
+
+
+def record(*event_ids, kind="task", **subject):
+    return {"kind": kind, "subject": subject, "events": {event_id: {"since": None, "details": {}} for event_id in event_ids}}
+
+
+def server(state="drain", **more):
+    """A server of HAProxy that is out and idle."""
+    first = {"backend": "www", "server": "web1", "admin_state": state, "in_service": state == "ready", "sessions": 0, "queue": 0, "uncounted": None}
+    return {**first, "arrived": 0, "held_by": [], "condition": "already_out", "idle": True, "source_address": None, "total_sessions": 1, **more}
+
+
+class Role:
+    """Runs a role of web1. A test tells what its turns return."""
+
+    def __init__(self, role, check=False, duties=(HAPROXY,), **variables):
+        self.now, self.boot = 1000.0, "a"
+        known = {"graceful_azure_duties": list(duties), **{key if key.startswith("graceful") else f"{role}_{key}": value for key, value in variables.items()}}
+        known = {key.replace("approve_event_approve_event", "approve_event"): value for key, value in known.items()}
+        settings, mistakes = read_role(role, "web1", known, {"web1", "web2", "lb1", "lb2"})
+        assert mistakes == []
+        for option, default in (("wait", True), ("reason", "r"), ("event_details", {}), ("timeout", 120.0), ("state", "drained")):
+            # As Ansible gives the defaults of the role.
+            if settings["used"].get(option) is None and (option in settings["used"]):
+                settings["used"][option] = default
+        self.told = begin(role, "web1", settings, self.now, check)
+        self.failure = None
+
+    def turns(self):
+        return self.told["turns"]["web1"]
+
+    def acts(self):
+        """The parts of the next acts, and their machines."""
+        return [(turn.get("machine"), act["part"], act["module"]) for turn in self.turns() for act in turn.get("acts") or ()]
+
+    def options(self, module=None):
+        return next(turn["options"] for turn in self.turns() if turn.get("module") == module and "options" in turn)
+
+    def tell(self, *results, after=0.5, looks=None, **look):
+        """The next pass. C(results): those of the acts, as far as they are due. C(look): more of the look at the host. C(looks): of those at HAProxy."""
+        self.now += self.told["pause"] + after
+        left, items = list(results), []
+        for turn in self.turns():
+            item = {"turn": turn}
+            if turn.get("acts"):
+                todo = turn["acts"][: len(left)]
+                item["acts"] = [dict(left.pop(0), part=act["part"], ended_at=self.now, **self.where(turn, act)) for act in todo]
+            if "module" in turn:
+                seen = {"process": "1", "clock": self.now, "at": self.now, "time": None, "holds": [], "addresses": []}
+                item.update(seen, reached=True, began=self.now, **(looks if looks is not None else {"servers": [server()]}))
+            elif "options" in turn:
+                base = {"reached": True, "began": self.now, "at": self.now, "events": [], "resource_name": "web1", "holds": [], "connections": []}
+                item.update(base, uncounted=[], boot_id="a", looks=1, steady=0.0, time="2026-11-26T00:00:00Z", fingerprint="f", age=0.0)
+                item.update(look)
+            items.append(item)
+        facts = {"graceful_azure_turns": {"results": items}, "graceful_azure_failure": self.failure}
+        self.told = one_pass(facts, self.told, self.now)
+        return self.told
+
+    @staticmethod
+    def where(turn, act):
+        where = {"balancer": act["balancer"]} if "balancer" in act else {}
+        return dict(where, item=turn["machine"]) if where and turn.get("machine") else where
+
+
+def act(**more):
+    """The result of HAProxy's module for a host that is out."""
+    return {"changed": True, "servers": [server(held_by=["E1"])], "conflicts": [], "refused": [], "waiting_for": [], **more}
+
+
+class TestLoadBalancer:
+    def out(self, **more):
+        return Role("load_balancer", state="out", **{"event_ids": ["E1"], "wait": True, "timeout": 120, **more})
+
+    def test_out_without_a_look(self):
+        role = self.out()
+        assert role.acts() == [("lb1", "balancer", "haproxy_hold")] and len(role.turns()) == 1
+        assert role.turns()[0]["acts"][0]["args"]["event_details"] == {"E1": {"host": "web1"}}
+        told = role.tell(act())
+        assert told["finished"] and told["failure"] == "" and told["result"]["reason"] == "web1 is held (www on lb1: drain)"
+
+    def test_the_events_are_asked_for_first(self):
+        role = self.out(event_ids=None)
+        assert role.acts() == [] and not role.told["finished"]
+        role.tell(events=[event(), event("E2", ["web2"])])
+        assert role.turns()[0]["acts"][0]["args"]["event_ids"] == ["E1"]
+        assert "No scheduled event names this host" in self.out(event_ids=None).tell(events=[event("E2", ["web2"])])["failure"]
+        silent = self.out(event_ids=None).tell(reached=False, error="no route", events=None)
+        assert silent["failure"] == "The host cannot be reached." and not silent["result"]["done"]
+
+    def test_too_few_others_serve(self):
+        refused = act(changed=False, refused=["web1 stays."], servers=[server("ready")])
+        role = self.out()
+        assert not role.tell(refused)["finished"] and role.told["pause"] > 0 and role.acts()
+        assert role.tell(act())["finished"] and role.told["result"]["changed"]
+        late = self.out(timeout=10)
+        late.tell(refused)
+        told = late.tell(refused, after=10)
+        assert told["finished"] and told["failure"] == "lb1: web1 stays."
+        step = self.out(wait=False).tell(refused)
+        assert (step["finished"], step["failure"], step["result"]["done"]) == (True, "", False)
+
+    def test_nobody_waits_for_a_dead_balancer(self):
+        told = self.out().tell(UNREACHABLE)
+        assert told["finished"] and told["failure"] == "lb1 cannot be reached." and told["result"]["failed_hosts"] == ["lb1"]
+        assert self.out(wait=False).tell(UNREACHABLE)["failure"] == ""
+        assert self.out().told["result"]["reason"] == "the role did not come to its end"
+
+    def test_back_releases_whatever_holds(self):
+        role = Role("load_balancer", state="in", wait=True, timeout=120)
+        assert "event_ids" not in role.turns()[0]["acts"][0]["args"]
+        waits = act(waiting_for=["www/web1 waits."], conflicts=["Somebody acted."])
+        assert not role.tell(waits)["finished"]
+        told = role.tell(act(changed=False, servers=[server("ready")]))
+        assert told["result"]["done"] and told["result"]["changed"] and told["result"]["conflicts"] == ["Somebody acted."]
+
+
+class TestRestoreService:
+    def back(self, **more):
+        return Role("restore_service", **{"wait": True, **more})
+
+    def test_what_is_on_record_comes_back(self):
+        role = self.back(duties=[HAPROXY, "app"], graceful_azure_health_port=80)
+        assert role.acts() == []
+        role.tell(holds=[record("E1", kind="service", service="app.service"), record("E1", name="drained")])
+        parts = [(machine, part) for machine, part, _module in role.acts()]
+        assert parts == [(None, "steps"), (None, "answer"), ("lb1", "balancer"), (None, "forgotten"), (None, "restoring")]
+        assert all("event_ids" not in one["args"] for turn in role.turns() for one in turn["acts"] if one["part"] != "restoring")
+        assert not role.tell({"changed": True, "done": False, "waiting_for": "app is activating"}, holds=[record("E1", name="restoring")])["finished"]
+        (forgotten,) = [one for turn in role.turns() for one in turn["acts"] if one["part"] == "forgotten"]
+        assert "restoring" in forgotten["args"]["name"], "the first try has left it"
+
+    def test_a_host_that_cannot_be_reached(self):
+        told = self.back().tell(reached=False, error="no route", events=None, holds=None)
+        assert (told["finished"], told["failure"]) == (True, "web1 is not restored; the host cannot be reached")
+        assert self.back(wait=False).tell(reached=False, error="no route", events=None, holds=None)["failure"] == ""
+
+    def test_a_host_that_is_lost_later_is_waited_for(self):
+        role = self.back(duties=["app"])
+        there = [record("E1", kind="service", service="app.service")]
+        role.tell(holds=there)
+        role.tell({"changed": True, "done": False, "waiting_for": "app is activating"}, holds=there)
+        told = role.tell(UNREACHABLE, reached=False, error="it reboots", events=None, holds=None)
+        assert not told["finished"]
+        assert (None, "steps", "service_hold") in role.acts()
+
+    def test_damaged_records_stop_it(self):
+        assert self.back().tell(holds=None, fatal="The record cannot be read.")["failure"] == "The record cannot be read."
+
+
+class TestDrainHost:
+    def drain(self, duties=(HAPROXY,), **more):
+        return Role("drain_host", duties=duties, **{"state": "drained", "wait": True, "graceful_azure_ports": [80], **more})
+
+    def test_two_looks(self):
+        role = self.drain()
+        assert [turn.get("module") for turn in role.turns()] == ["haproxy_info", None] and role.options("haproxy_info")["timeout"] == 0.0
+        role.tell()
+        assert not role.told["finished"] and role.told["pause"] >= 3.0, "no request may come for so long"
+        told = role.tell()
+        assert told["finished"] and told["result"]["reason"] == "web1 is drained" and told["failure"] == ""
+
+    def test_a_session_that_comes_meanwhile(self):
+        role = self.drain(graceful_azure_drain_timeout=20)
+        role.tell()
+        assert not role.tell(looks={"servers": [server(total_sessions=2)]})["finished"]
+        told = role.tell(looks={"servers": [server(total_sessions=3)]}, after=20)
+        assert told["failure"].startswith("web1 is not drained; 2 sessions came to www/web1 on lb1 since ")
+
+    def test_what_still_goes_on_is_waited_for(self):
+        role = self.drain(graceful_azure_drain_timeout=20)
+        role.tell(looks={"servers": [server(sessions=1, idle=False)]})
+        assert role.told["pause"] == 0.0 and role.options("haproxy_info")["wait_for"] == ["web1"]
+        told = role.tell(looks={"servers": [server(sessions=1, idle=False)]}, after=20)
+        assert told["finished"] and told["failure"] == "web1 is not drained; 1 session, 0 queued at www/web1 on lb1"
+        assert told["result"]["left"] == ["1 session, 0 queued at www/web1 on lb1"]
+
+    @pytest.mark.parametrize(
+        ("looks", "why"),
+        [
+            ({"servers": [server("ready")]}, "web1 is not drained; www/web1 on lb1 is in rotation"),
+            ({"servers": [server(server="web9")]}, "balancer lb1: no backend has a server 'web1' (option server)"),
+        ],
+    )
+    def test_no_wait_helps(self, looks, why):
+        told = self.drain().tell(looks=looks)
+        assert told["finished"] and told["failure"] == why
+
+    def test_a_second_look_belongs_to_it_though_the_time_is_over(self):
+        role = self.drain(graceful_azure_drain_timeout=0)
+        assert not role.tell()["finished"]
+        assert role.tell(after=30)["result"]["done"]
+
+    def test_a_single_step_takes_seconds(self):
+        role = self.drain(wait=False)
+        busy = {"servers": [server(sessions=1, idle=False)]}
+        assert not role.tell(looks=busy)["finished"]
+        told = role.tell(looks=busy, after=10)
+        assert (told["finished"], told["failure"], told["result"]["done"]) == (True, "", False)
+
+    def test_what_stands_first_what_need_not_wait_and_the_rest(self, tmp_path):
+        for name in ("a", "b"):
+            (tmp_path / f"{name}.yml").write_text("[]")
+        files = [{"type": "tasks", "name": name, "out": str(tmp_path / f"{name}.yml")} for name in ("a", "b")]
+        role = self.drain([files[0], HAPROXY, "app"], event_ids=["E1"])
+        role.tell()
+        assert [part for _machine, part, _module in role.acts()] == ["steps", "drained"]
+        assert role.turns()[-1]["acts"][-1]["args"]["name"] == ["ready_to_leave"]
+        role.tell({"changed": True, "done": True}, {"changed": True, "done": True})
+        assert role.acts() == [] and not role.told["finished"]
+        role.tell()
+        modules = [module for _machine, _part, module in role.acts()]
+        assert modules == ["task_hold", "service_hold", "task_hold"] and role.turns()[-1]["acts"][-1]["args"]["name"] == ["drained"]
+        assert not role.tell({"done": True, "changed": False}, {"done": False, "changed": True, "waiting_for": "app is deactivating"})["finished"]
+        told = role.tell({"done": True}, {"done": True}, {"done": True, "changed": True})
+        assert told["result"]["done"] and told["result"]["changed"]
+
+    def test_it_ends_before_the_event_begins(self):
+        role = self.drain(["app"], graceful_azure_drain_timeout=600)
+        role.tell(events=[event(seconds_until_not_before=100.0)], connections=[{"port": 80, "peer": "10.0.0.9", "count": 1}])
+        assert role.told["until"] == role.now + 85.0
+
+    def test_check_mode_looks_once_and_predicts(self):
+        role = self.drain([HAPROXY, "app"], check=True, event_ids=["E1"])
+        role.tell(looks={"servers": [server(sessions=1, idle=False)]})
+        assert all(one["always"] for turn in role.turns() for one in turn["acts"])
+        told = role.tell({"changed": True, "done": False}, {"changed": True, "done": False})
+        assert told["finished"] and told["result"]["done"] and told["result"]["changed"] and "1 session" in told["result"]["reason"]
+
+
+class TestApproveEvent:
+    def approve(self, **more):
+        return Role("approve_event", **{"wait": True, "timeout": 60, **more})
+
+    def sent(self, *approved, **more):
+        return {"changed": True, "approved": list(approved), "not_approved": [], **more}
+
+    def test_one_that_names_this_host(self):
+        role = self.approve()
+        role.tell(events=[event(), event("E2", ["web2"])])
+        args = role.turns()[0]["acts"][0]["args"]
+        assert (args["event_ids"], args["ready_resources"], args["record"]) == (["E1"], ["web1"], False)
+        assert not role.tell(self.sent("E1"))["finished"] and role.options()["expected"] == ["E1"]
+        role.tell(events=[event()])
+        assert not role.told["finished"], "it has not begun"
+        told = role.tell(events=[event(status="Started")])
+        assert told["finished"] and told["failure"] == "" and told["result"]["approved"] == ["E1"]
+
+    def test_none_is_proved_by_two_answers(self):
+        role = self.approve()
+        assert not role.tell(empty_body=True)["finished"]
+        told = role.tell()
+        assert told["finished"] and told["result"]["reason"] == "no scheduled event names this host" and told["failure"] == ""
+
+    def test_it_is_over_when_two_answers_say_so(self):
+        role = self.approve()
+        role.tell(events=[event()])
+        role.tell(self.sent("E1"))
+        assert not role.tell(events=[])["finished"]
+        assert not role.tell(events=[], empty_body=True, steady=1.0)["finished"]
+        assert role.tell(events=[], steady=1.0)["finished"]
+
+    def test_one_that_does_not_begin(self):
+        role = self.approve()
+        role.tell(events=[event()])
+        role.tell(self.sent("E1"))
+        assert not role.tell(reached=False, error="it reboots", events=None)["finished"]
+        told = role.tell(events=[event()], after=61)
+        assert told["failure"] == "approved, and not begun within 60 s: E1" and told["result"]["approved"] == ["E1"]
+
+    def test_a_step_leaves_a_record_and_does_not_wait(self):
+        role = self.approve(wait=False, event_ids=["E1"], ready_resources=["web1"])
+        assert role.turns()[0]["acts"][0]["args"]["record"] is True
+        assert role.tell(self.sent("E1"))["finished"]
+
+    def test_a_service_that_does_not_tell_the_name_of_the_host(self):
+        told = self.approve().tell(events=[event(affects_host=None)], resource_name=None)
+        assert "set graceful_azure_resource_name" in told["failure"] and not told["result"]["done"]
+
+
+class TestApprovedFromOutside:
+    def role(self, **more):
+        role = Role("approve_event", **{"wait": True, "timeout": 60, **OUTSIDE, **more})
+        role.tell(reached=False, error="no route", events=None)
+        assert [machine for machine, _part, _module in role.acts()] == ["web2"]
+        return role
+
+    def test_it_is_read_again_immediately_before(self):
+        role = self.role()
+        role.tell({"events": [event()], "resource_name": "web1"})
+        assert role.acts() == [("web2", "seen", "scheduled_events_info"), ("localhost", "sent", "azure_event_acknowledge")]
+        role.tell({"events": [event()]}, {"changed": True, "approved": ["E1"]})
+        assert [part for _machine, part, _module in role.acts()] == ["seen"], "it waits, and another VM tells when it begins"
+        assert not role.tell({"events": [event()]})["finished"]
+        assert role.tell({"events": [event(status="Started")]})["result"]["approved"] == ["E1"]
+
+    def test_what_has_changed_meanwhile_is_not_approved(self):
+        role = self.role(ready_resources=["web1"])
+        role.tell({"events": [event()]})
+        # The acknowledgement is not due any more.
+        role.tell({"events": [event(resources=["web1", "web2"])]})
+        told = role.tell({"events": [event(resources=["web1", "web2"])]}) if not role.told["finished"] else role.told
+        assert "names 'web2'" in told["failure"] and not told["result"]["done"]
+
+    def test_what_names_somebody_else_is_refused(self):
+        told = self.role(event_ids=["E1"]).tell({"events": [event(resources=["web1", "web2"])]})
+        assert "names 'web2', which is not said to be ready" in told["failure"] and told["finished"]
+
+    def test_what_is_absent_is_read_twice(self):
+        role = self.role(event_ids=["E1"])
+        assert not role.tell({"events": []})["finished"] and role.told["pause"] > 0
+        told = role.tell({"events": []})
+        assert told["result"]["not_approved"] == [{"event_id": "E1", "reason": "absent"}] and told["failure"] == ""
+
+    def test_a_witness_that_cannot_be_asked(self):
+        assert "approve_event_witness: web2 cannot be asked" in self.role().tell(UNREACHABLE)["failure"]
+
+
+class TestTaskFiles:
+    def out(self, tmp_path, check=False, **more):
+        (tmp_path / "out.yml").write_text("[]")
+        duty = {"type": "tasks", "traffic": True, "out": str(tmp_path / "out.yml"), "back": str(tmp_path / "out.yml")}
+        return Role("load_balancer", check=check, duties=[duty], state="out", **{"event_ids": ["E1"], "wait": True, "timeout": 60, **more})
+
+    def waits(self, tmp_path):
+        path = str(tmp_path / "out.yml")
+        return {
+            "changed": True,
+            "done": False,
+            "file": {"record": "load_balancer_custom", "path": path},
+            "waiting_for": f"{path} has not set graceful_azure_done",
+        }
+
+    def test_it_runs_again_until_it_is_done(self, tmp_path):
+        role = self.out(tmp_path)
+        for pause in (0.0, 1.0):
+            role.tell(self.waits(tmp_path))
+            assert role.told["files"]["web1"]["path"].endswith("out.yml") and role.told["pause"] == pause
+        assert role.tell({"changed": True, "done": True, "file": None})["result"]["done"]
+
+    def test_once_in_a_step_and_at_least_once(self, tmp_path):
+        for more, failure in (({"wait": False}, ""), ({"timeout": 0}, "out.yml has not set graceful_azure_done")):
+            role = self.out(tmp_path, **more)
+            assert role.tell(self.waits(tmp_path))["files"]
+            told = role.tell(self.waits(tmp_path))
+            assert told["finished"] and not told["result"]["done"] and told["failure"].endswith(failure)
+
+    def test_one_that_fails(self, tmp_path):
+        role = self.out(tmp_path)
+        role.tell(self.waits(tmp_path))
+        role.failure = {"pass": role.told["number"], "message": "no such API"}
+        told = role.tell(self.waits(tmp_path))
+        assert told["finished"] and told["failure"] == "no such API"
+
+    def test_in_check_mode_it_runs_once(self, tmp_path):
+        role = self.out(tmp_path, check=True)
+        assert role.tell(self.waits(tmp_path))["files"] and role.turns() == []
+        assert role.tell()["finished"] and role.told["result"]["done"]
