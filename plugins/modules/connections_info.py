@@ -62,7 +62,7 @@ options:
         required: true
       ports:
         description:
-          - The ports from which it does, as M(graceful.azure.haproxy_info) tells them in C(own_ports).
+          - The ports from which it does.
         type: list
         elements: int
       at_most:
@@ -96,7 +96,7 @@ notes:
   - UDP is not counted.
   - The host may go away and come back while the task waits.
 seealso:
-  - module: graceful.azure.haproxy_info
+  - module: graceful.azure.duty_info
 """
 
 EXAMPLES = r"""

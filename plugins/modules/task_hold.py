@@ -53,8 +53,7 @@ options:
     type: dict
     default: {}
 seealso:
-  - module: graceful.azure.cluster_hold
-  - module: graceful.azure.service_hold
+  - module: graceful.azure.duty
 """
 
 EXAMPLES = r"""

@@ -72,7 +72,7 @@ def judge(event_ids: Sequence[str], sent: Result = NOTHING, read: Result = NOTHI
     """The C(approve_event_result): C(done), C(changed), C(reason), C(failed_hosts), C(approved), C(not_approved).
 
     C(event_ids): the events that were to be approved.
-    C(sent): the result of M(graceful.azure.approval_hold).
+    C(sent): what the approval came to.
     C(read): the result of M(graceful.azure.scheduled_events_info), if the events or the name of the host were not given.
     """
     approved, not_approved = list(sent.get("approved") or ()), list(sent.get("not_approved") or ())

@@ -22,7 +22,7 @@ def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (
 
     C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
     C(direction): V(out) or V(in).
-    C(acts): what the provider's module returned on each machine. For C(haproxy) the results of M(graceful.azure.haproxy_hold).
+    C(acts): what came of the acts on each machine.
     """
     return TRAFFIC[settings["provider"]].judge(settings, direction, acts)
 

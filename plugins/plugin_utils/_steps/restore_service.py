@@ -56,7 +56,7 @@ def judge(
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result.
-    C(answer): the result of M(graceful.azure.wait_for_answer) on the host.
+    C(answer): what the host answered.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
     C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out because it does not answer.
     C(last): the same as C(steps) of those that come back after that.
