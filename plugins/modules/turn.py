@@ -85,7 +85,7 @@ acts:
   elements: dict
   sample: []
 reached:
-  description: Whether the module ran on the machine. Besides, everything that the look returns.
+  description: Whether the machine was reached. Besides, everything that the look at it returns.
   returned: if the look came to its end
   type: bool
   sample: true
