@@ -7,7 +7,7 @@
 
 """Asks the helper of a run (C(_helper.py)). The controller sends the text of this file to Python as a command, with the request on standard input.
 
-It is the whole price of a request, so it imports what is compiled into Python alone, and does without C(socket). Any Python 3 will do.
+It is the whole price of a request, so it imports next to nothing, not even C(socket). Any Python 3 will do.
 
 It writes lines that begin with C(graceful_azure): C(none) and why, if no helper was asked; C(asked) before it sends the request; C(answer) and the
 JSON. If there is nothing after C(asked), nobody knows what became of the request.
