@@ -1,0 +1,273 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Requests to machines by the real Ansible: the first by a module, the others by the helper that it leaves for as long as the run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+
+import pytest
+
+from tests.support.checkout import ROOT
+from tests.support.needs import FAR_HOST
+from tests.support.patience import patient
+from tests.support.playbook import Playbook
+from tests.support.processes import descendants, helpers, kill
+from tests.support.site import wait_until
+from tests.support.sudo_host import PASSWORD, USERS, SudoHost
+
+pytestmark = pytest.mark.timeout(120)
+
+PLUGINS = ROOT / "tests" / "support" / "helper"
+ENVIRONMENT = {"ANSIBLE_LIBRARY": str(PLUGINS / "library"), "ANSIBLE_ACTION_PLUGINS": str(PLUGINS / "action_plugins")}
+PLACES = ("/run", "/run/user/0", "/tmp", *(f"/run/user/{number}" for number in USERS.values()))
+SUDO = [*FAR_HOST, pytest.mark.skipif(not (shutil.which("sudo") and shutil.which("openssl")), reason="no sudo or openssl: apt-get install sudo openssl")]
+
+
+def folders():
+    return {os.path.join(place, name) for place in PLACES if os.path.isdir(place) for name in os.listdir(place) if name.startswith("graceful_azure-")}
+
+
+def ask(name, do="echo", **request):
+    return {"name": name, "asked": {"request": dict(request, do=do)}}
+
+
+FAREWELL = ask("farewell", "farewell")
+
+
+class Bed:
+    """Runs requests, and knows which helpers they have left."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.before = helpers()
+        self.folders = folders()
+
+    def playbook(self, inventory=None, **variables):
+        return Playbook(self.folder, inventory, **variables)
+
+    def run(self, tasks, playbook=None, environment=None, **options):
+        return (playbook or self.playbook()).run(tasks, environment=dict(ENVIRONMENT, **(environment or {})), **options)
+
+    def left(self):
+        """Processes and folders of helpers that this test has started."""
+        return [pid for pid, started in helpers().items() if self.before.get(pid) != started], folders() - self.folders
+
+    def is_clean(self):
+        return self.left() == ([], set())
+
+
+@pytest.fixture
+def bed(tmp_path):
+    one = Bed(tmp_path)
+    yield one
+    left = one.left()[0]
+    for pid in left:
+        kill(pid, signal.SIGTERM)
+    wait_until(one.is_clean, 5, "the end of all helpers")
+
+
+@pytest.fixture(params=[True, False], ids=["pipelining", "files"])
+def pipelining(request):
+    return request.param
+
+
+def came_from(result):
+    assert result.get("helper") is None
+    return "helper" if result["is_helper"] else "module"
+
+
+def test_the_first_request_is_a_module_and_the_others_ask_its_process(bed):
+    done = bed.run([ask("first"), ask("second", text="ü"), ask("loads", "load"), ask("again", "load"), ask("large", "large", size=1 << 20), FAREWELL])
+    assert [came_from(done[name]) for name in ("first", "second", "loads", "again", "large")] == ["module", *["helper"] * 4]
+    assert done["second"]["request"]["text"] == "ü"
+    assert "haproxy" in done["loads"]["types"]
+    assert len(done["large"]["text"]) == 1 << 20
+    wait_until(bed.is_clean, 1, "the end of the helper")
+
+
+def test_it_shows_nothing_of_the_task(bed):
+    environment = {"SECRET_OF_THE_TASK": "hunter2"}
+    done = bed.run([dict(ask(name, "tell", name="SECRET_OF_THE_TASK"), environment=environment) for name in ("first", "second")] + [FAREWELL])
+    assert [done[name]["has"] for name in ("first", "second")] == ["hunter2", "hunter2"]
+    assert "hunter2" in done["first"]["shown"]
+    assert done["second"]["shown"] == ""
+    assert done["second"]["command"] == "graceful_azure helper"
+    assert done["second"]["folder"] == "/"
+
+
+def test_a_task_with_another_environment_has_another_helper(bed):
+    """Settings of an earlier task do not go along."""
+    told = [
+        dict(ask(name, "tell", name="COLOUR"), environment={"COLOUR": colour}) for name, colour in (("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue"))
+    ]
+    done = bed.run(told)
+    assert [(came_from(done[name]), done[name]["has"]) for name in "abcd"] == [("module", "red"), ("module", "blue"), ("helper", "red"), ("helper", "blue")]
+
+
+def test_each_host_of_one_machine_has_its_own(bed):
+    hosts = {name: {"ansible_connection": "local"} for name in ("web1", "web2")}
+    done = bed.run([ask("first"), ask("second"), dict(ask("delegated"), delegate_to="web1"), FAREWELL], bed.playbook(hosts))
+    for host in hosts:
+        assert [came_from(done[host][name]) for name in ("first", "second", "delegated")] == ["module", "helper", "helper"]
+    wait_until(bed.is_clean, 1, "the end of the helpers")
+
+
+def test_another_run_has_another_helper(bed):
+    for _run in range(2):
+        done = bed.run([ask("first"), ask("second")])
+        assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
+    assert len(bed.left()[1]) == 2
+
+
+@pytest.mark.parametrize("end", ["KILL", "TERM", "STOP"])
+def test_a_helper_that_is_gone_or_hangs_is_replaced(bed, end):
+    kill_it = {"name": "kill", "ansible.builtin.shell": f"kill -{end} {{{{ second.leader }}}}; sleep 0.3"}
+    go_on = {"name": "go_on", "ansible.builtin.shell": "kill -CONT {{ second.leader }}; sleep 1.5"} if end == "STOP" else FAREWELL
+    done = bed.run([ask("first"), ask("second"), kill_it, ask("third"), ask("fourth"), go_on, FAREWELL])
+    assert [came_from(done[name]) for name in ("first", "second", "third", "fourth")] == ["module", "helper"] * 2
+    wait_until(bed.is_clean, 1, "the end of both")
+
+
+def test_what_was_sent_is_not_sent_again(bed):
+    """Nobody knows whether it was carried out. To Ansible that is a connection that broke."""
+    done = bed.run([ask("first"), dict(ask("dies", "die"), ignore_unreachable=True), ask("third"), FAREWELL])
+    assert done["dies"]["unreachable"] is True
+    assert "has ended before it answered" in done["dies"]["msg"]
+    assert came_from(done["third"]) == "helper"
+
+
+def test_a_failure_is_that_of_a_module(bed):
+    done = bed.run([ask("first"), ask("fails", "raise", text="no such thing"), FAREWELL])
+    assert (done["fails"]["failed"], done["fails"]["msg"]) == (True, "ValueError: no such thing")
+
+
+@pytest.mark.parametrize("way", ["variable", "extra", "connection"])
+def test_without_a_helper_each_request_is_a_module(bed, way):
+    hosts = {"here": {"ansible_connection": "local"}}
+    why = "graceful_azure_helper is False"
+    if way == "variable":
+        hosts["here"]["graceful_azure_helper"] = False
+    elif way == "connection":
+        # A connection that takes no input, as paramiko's.
+        plugins = bed.folder / "connections"
+        plugins.mkdir()
+        text = "from ansible.plugins.connection.local import DOCUMENTATION, Connection as Local\n\n\nclass Connection(Local):\n"
+        (plugins / "deaf.py").write_text(text + "    transport = 'deaf'\n    has_pipelining = False\n")
+        hosts["here"]["ansible_connection"] = "deaf"
+        why = "its connection (deaf) takes no input for a command"
+    arguments = ["-e", "graceful_azure_helper=no"] if way == "extra" else []
+    if way == "extra":
+        why = "graceful_azure_helper is 'no'"
+    environment = {"ANSIBLE_CONNECTION_PLUGINS": str(bed.folder / "connections")}
+    done = bed.run([ask("first", text="a"), ask("second", text="b"), FAREWELL], bed.playbook(hosts), environment, arguments=arguments)
+    for name, text in (("first", "a"), ("second", "b")):
+        assert done[name]["is_helper"] is False
+        assert done[name]["helper"] == why
+        assert done[name]["request"]["text"] == text
+    assert bed.is_clean()
+
+
+def test_the_code_of_another_version_is_not_asked(bed):
+    """What is sent to machines is changed in mid-run."""
+    collection = bed.folder / "ansible_collections" / "graceful" / "azure"
+    collection.mkdir(parents=True)
+    shutil.copytree(ROOT / "plugins", collection / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "galaxy.yml", collection)
+    changed = {"name": "changed", "ansible.builtin.shell": f"echo >>{collection}/plugins/module_utils/_proc.py"}
+    environment = {"ANSIBLE_COLLECTIONS_PATH": str(bed.folder)}
+    done = bed.run([ask("first"), ask("second"), changed, ask("third"), ask("fourth")], environment=environment)
+    assert [came_from(done[name]) for name in ("first", "second", "third", "fourth")] == ["module", "helper"] * 2
+
+
+@pytest.mark.parametrize("end", ["controller", "all", "interrupted"])
+def test_the_wait_and_the_helper_end_when_the_controller_is_killed(bed, end):
+    """Its workers have sessions of their own."""
+    notes = bed.folder / "notes"
+    playbook = bed.playbook()
+    waits = ask("waits", "wait", seconds=patient(100), file=str(notes))
+    process = playbook.start([ask("first"), waits], environment=ENVIRONMENT)
+    wait_until(lambda: len(bed.left()[0]) == 2, 20, "a request that waits")
+    started = descendants(process.pid)
+    if end == "interrupted":
+        process.send_signal(signal.SIGINT)
+    else:
+        kill(process.pid)
+        for pid in started if end == "all" else ():
+            if pid not in helpers():
+                kill(pid)
+    if end == "controller":
+        # Nobody has told the worker. What limits looks notices it (C(_time_limit.py)); here the test does.
+        for pid in started:
+            if pid not in helpers():
+                kill(pid, signal.SIGTERM)
+    process.communicate(timeout=patient(20))
+    wait_until(notes.exists, 5, "the end of the wait")
+    wait_until(bed.is_clean, 8, "the end of the helper")
+
+
+def test_an_act_goes_on_when_the_controller_is_killed(bed):
+    notes = bed.folder / "notes"
+    process = bed.playbook().start([ask("first"), ask("acts", "act", seconds=2, file=str(notes), text="x")], environment=ENVIRONMENT)
+    wait_until(notes.exists, 20, "an act that has begun")
+    for pid in [process.pid, *descendants(process.pid)]:
+        if pid not in helpers():
+            kill(pid)
+    process.communicate(timeout=patient(20))
+    wait_until(lambda: notes.read_text() == "begun x\ndone x\n", 5, "the end of the act")
+    wait_until(bed.is_clean, 8, "the end of the helper")
+
+
+# -- over ssh ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+class TestSudo:
+    pytestmark = SUDO
+
+    @pytest.fixture
+    def host(self):
+        made = []
+
+        def make(sudoers):
+            made.append(SudoHost(sudoers))
+            return made[0]
+
+        yield make
+        made[0].close()
+
+    def run(self, bed, host, pipelining, tasks, **variables):
+        told = dict(host.variables, ansible_pipelining=pipelining, **variables)
+        done = bed.run(tasks, bed.playbook({"far": told}))
+        return done
+
+    def test_the_user_who_logs_in(self, bed, host, pipelining):
+        done = self.run(bed, host(""), pipelining, [ask("first"), ask("second", "tell"), FAREWELL])
+        assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
+        assert done["second"]["uid"] == USERS["operator7"]
+        wait_until(bed.is_clean, 1, "the end of the helper")
+
+    @pytest.mark.parametrize("password", [True, False], ids=["password", "free"])
+    @pytest.mark.parametrize("user", ["root", "service7"])
+    def test_sudo(self, bed, host, pipelining, password, user):
+        sudoers = "Defaults use_pty\nDefaults timestamp_timeout=0\noperator7 ALL=(ALL:ALL) %sALL" % ("" if password else "NOPASSWD: ")
+        become = {"ansible_become": True, "ansible_become_user": user, **({"ansible_become_password": PASSWORD} if password else {})}
+        done = self.run(bed, host(sudoers), pipelining, [ask("first"), ask("second", "tell"), ask("third"), FAREWELL], **become)
+        assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
+        assert done["second"]["uid"] == USERS.get(user, 0)
+        wait_until(bed.is_clean, 1, "the end of the helper")
+
+    def test_each_user_has_a_helper(self, bed, host):
+        users = ["operator7", "root", "service7"]
+        tasks = []
+        for turn in ("first", "second"):
+            for user in users:
+                tasks.append(dict(ask(f"{turn}_{user}", "tell"), become=user != "operator7", become_user=user))
+        done = self.run(bed, host("operator7 ALL=(ALL:ALL) NOPASSWD: ALL"), True, tasks)
+        for user in users:
+            assert [came_from(done[f"{turn}_{user}"]) for turn in ("first", "second")] == ["module", "helper"]
+            assert done[f"second_{user}"]["uid"] == USERS.get(user, 0)
+        assert len(bed.left()[1]) == 3
