@@ -39,13 +39,14 @@ NONE, ASKED, ANSWER = "none", "asked", "answer"
 MARK = "graceful_azure "
 
 COMMAND = """for s in {sockets}; do if [ -S "$s" ]; then for p in {pythons}; do \
-if command -v "$p" >/dev/null 2>&1; then exec "$p" -I -S -c {code} {kind} "$s"; fi; done; fi; done; cat >/dev/null; echo {mark}{none}"""
+if command -v "$p" >/dev/null 2>&1; then exec "$p" -I -S -c {code} {kind} "$s" {request}; fi; done; fi; done; {drain}echo {mark}{none}"""
 
 
 class Told(NamedTuple):
-    """What a command told. C(answer): None if there is none. C(asked): whether the request was sent. C(why): why there is no answer."""
+    """What a command told. C(answer): None if there is none. C(ran): whether the command ran at all. C(asked): whether the request was sent."""
 
     answer: Json | None
+    ran: bool
     asked: bool
     why: str
 
@@ -112,36 +113,52 @@ def _client() -> str:
 
 
 def command(action: ActionBase, name: str, variables: Variables, kind: bytes, body: bytes) -> Told:
-    """Run the client on the machine of the task. C(body): the request. It goes to standard input, since anybody may read a command line."""
+    """Run the client on the machine of the task. C(body): the request, which is not on the command line, since anybody may read that."""
     python = _python(action, variables)
-    said = action._low_level_execute_command(
-        COMMAND.format(
-            sockets=" ".join(f"{place}/{_helper.PREFIX}{name}/{_helper.SOCKET}" for place in PLACES),
-            pythons=" ".join(map(shlex.quote, [python] if python else PYTHONS)),
-            code=shlex.quote(_client()),
-            kind=kind.decode(),
-            mark=MARK,
-            none=NONE,
-        ),
-        in_data=body,
-    )
-    return read(said["stdout"], said["stderr"])
+    told = Told(None, False, False, "")
+
+    def run(request: str, drain: str, in_data: bytes | None) -> Told:
+        said = action._low_level_execute_command(
+            COMMAND.format(
+                sockets=" ".join(f"{place}/{_helper.PREFIX}{name}/{_helper.SOCKET}" for place in PLACES),
+                pythons=" ".join(map(shlex.quote, [python] if python else PYTHONS)),
+                code=shlex.quote(_client()),
+                kind=kind.decode(),
+                mark=MARK,
+                none=NONE,
+                request=request,
+                drain=drain,
+            ),
+            in_data=in_data,
+        )
+        return read(said["stdout"], said["stderr"])
+
+    connection = action._connection
+    takes_input = connection.has_pipelining and (not connection.become or connection.become.pipelining)
+    if takes_input:
+        told = run("", "cat >/dev/null; ", body)
+    if not told.ran and (connection.become or not takes_input) and not connection.is_pipelining_enabled():
+        # As with a module: some connections, and sudo and su where they want a terminal, leave no standard input to a command.
+        folder = connection._shell.tmpdir or action._make_tmp_path()
+        path = connection._shell.join_path(folder, "request")
+        action._transfer_data(path, body)
+        action._fixup_perms2([folder, path], execute=False)
+        told = run(f"<{shlex.quote(path)}", "", None)
+    return told
 
 
 def read(stdout: str, stderr: str = "") -> Told:
     """What the client told. Before and between its lines, there may be those of others."""
     lines = [line[len(MARK) :].rstrip("\r").partition(" ") for line in stdout.split("\n") if line.startswith(MARK)]
     told = {word.strip(): text for word, _space, text in lines}
-    complaint = " ".join(stderr.split())[-300:]
+    ran = bool(told.keys() & {NONE, ASKED, ANSWER})
     if ANSWER in told:
         try:
             answer = json.loads(told[ANSWER])
         except ValueError:
             answer = None
-        if isinstance(answer, dict):
-            return Told(answer, True, "")
-        return Told(None, True, "its answer is no JSON")
-    return Told(None, ASKED in told, told.get(NONE, "").strip() or complaint)
+        return Told(answer, True, True, "") if isinstance(answer, dict) else Told(None, True, True, "its answer is no JSON")
+    return Told(None, ran, ASKED in told, told.get(NONE, "").strip() or " ".join(stderr.split())[-300:])
 
 
 def _unwanted(action: ActionBase, variables: Variables) -> str:
@@ -149,8 +166,6 @@ def _unwanted(action: ActionBase, variables: Variables) -> str:
     wanted = action._templar.template(variables.get(VARIABLE, True))
     if not boolean(wanted, strict=False):
         return f"{VARIABLE} is {wanted!r}"
-    if not action._connection.has_pipelining:
-        return f"its connection ({action._connection.transport}) takes no input for a command"
     return ""
 
 

@@ -92,7 +92,7 @@ def test_the_first_request_is_a_module_and_the_others_ask_its_process(bed):
 
 def test_it_shows_nothing_of_the_task(bed):
     environment = {"SECRET_OF_THE_TASK": "hunter2"}
-    done = bed.run([dict(ask(name, "tell", name="SECRET_OF_THE_TASK"), environment=environment) for name in ("first", "second")] + [FAREWELL])
+    done = bed.run([dict(ask(name, "tell", variable="SECRET_OF_THE_TASK"), environment=environment) for name in ("first", "second")] + [FAREWELL])
     assert [done[name]["has"] for name in ("first", "second")] == ["hunter2", "hunter2"]
     assert "hunter2" in done["first"]["shown"]
     assert done["second"]["shown"] == ""
@@ -103,7 +103,8 @@ def test_it_shows_nothing_of_the_task(bed):
 def test_a_task_with_another_environment_has_another_helper(bed):
     """Settings of an earlier task do not go along."""
     told = [
-        dict(ask(name, "tell", name="COLOUR"), environment={"COLOUR": colour}) for name, colour in (("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue"))
+        dict(ask(name, "tell", variable="COLOUR"), environment={"COLOUR": colour})
+        for name, colour in (("a", "red"), ("b", "blue"), ("c", "red"), ("d", "blue"))
     ]
     done = bed.run(told)
     assert [(came_from(done[name]), done[name]["has"]) for name in "abcd"] == [("module", "red"), ("module", "blue"), ("helper", "red"), ("helper", "blue")]
@@ -146,25 +147,29 @@ def test_a_failure_is_that_of_a_module(bed):
     assert (done["fails"]["failed"], done["fails"]["msg"]) == (True, "ValueError: no such thing")
 
 
-@pytest.mark.parametrize("way", ["variable", "extra", "connection"])
+def test_a_connection_that_leaves_no_standard_input_to_commands(bed):
+    """Such as paramiko's."""
+    plugins = bed.folder / "connections"
+    plugins.mkdir()
+    (plugins / "deaf.py").write_text(
+        "from ansible.plugins.connection.local import DOCUMENTATION, Connection as Local\n\n\n"
+        "class Connection(Local):\n    transport = 'deaf'\n    has_pipelining = False\n\n"
+        "    def exec_command(self, cmd, in_data=None, sudoable=True):\n        assert in_data is None\n"
+        "        return super().exec_command(cmd, None, sudoable)\n"
+    )
+    playbook = bed.playbook({"here": {"ansible_connection": "deaf"}})
+    done = bed.run([ask("first"), ask("second", text="x"), FAREWELL], playbook, {"ANSIBLE_CONNECTION_PLUGINS": str(plugins)})
+    assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
+    assert done["second"]["request"]["text"] == "x"
+    wait_until(bed.is_clean, 1, "the end of the helper")
+
+
+@pytest.mark.parametrize("way", ["variable", "extra"])
 def test_without_a_helper_each_request_is_a_module(bed, way):
-    hosts = {"here": {"ansible_connection": "local"}}
-    why = "graceful_azure_helper is False"
-    if way == "variable":
-        hosts["here"]["graceful_azure_helper"] = False
-    elif way == "connection":
-        # A connection that takes no input, as paramiko's.
-        plugins = bed.folder / "connections"
-        plugins.mkdir()
-        text = "from ansible.plugins.connection.local import DOCUMENTATION, Connection as Local\n\n\nclass Connection(Local):\n"
-        (plugins / "deaf.py").write_text(text + "    transport = 'deaf'\n    has_pipelining = False\n")
-        hosts["here"]["ansible_connection"] = "deaf"
-        why = "its connection (deaf) takes no input for a command"
+    here = {"ansible_connection": "local", **({"graceful_azure_helper": False} if way == "variable" else {})}
     arguments = ["-e", "graceful_azure_helper=no"] if way == "extra" else []
-    if way == "extra":
-        why = "graceful_azure_helper is 'no'"
-    environment = {"ANSIBLE_CONNECTION_PLUGINS": str(bed.folder / "connections")}
-    done = bed.run([ask("first", text="a"), ask("second", text="b"), FAREWELL], bed.playbook(hosts), environment, arguments=arguments)
+    why = f"graceful_azure_helper is {'no' if way == 'extra' else False!r}"
+    done = bed.run([ask("first", text="a"), ask("second", text="b"), FAREWELL], bed.playbook({"here": here}), arguments=arguments)
     for name, text in (("first", "a"), ("second", "b")):
         assert done[name]["is_helper"] is False
         assert done[name]["helper"] == why
@@ -254,10 +259,31 @@ class TestSudo:
     @pytest.mark.parametrize("user", ["root", "service7"])
     def test_sudo(self, bed, host, pipelining, password, user):
         sudoers = "Defaults use_pty\nDefaults timestamp_timeout=0\noperator7 ALL=(ALL:ALL) %sALL" % ("" if password else "NOPASSWD: ")
-        become = {"ansible_become": True, "ansible_become_user": user, **({"ansible_become_password": PASSWORD} if password else {})}
-        done = self.run(bed, host(sudoers), pipelining, [ask("first"), ask("second", "tell"), ask("third"), FAREWELL], **become)
+        tasks = [dict(task, become=True, become_user=user) for task in (ask("first"), ask("second", "tell"), ask("third"), FAREWELL)]
+        done = self.run(bed, host(sudoers), pipelining, tasks, **({"ansible_become_password": PASSWORD} if password else {}))
         assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
         assert done["second"]["uid"] == USERS.get(user, 0)
+        wait_until(bed.is_clean, 1, "the end of the helper")
+
+    @pytest.mark.parametrize("password", [True, False], ids=["password", "free"])
+    def test_a_sudo_that_wants_a_terminal(self, bed, host, password):
+        """Modules are sent as files then, because pipelining leaves no terminal. So is the request."""
+        sudoers = "Defaults requiretty\nDefaults timestamp_timeout=0\noperator7 ALL=(ALL:ALL) %sALL" % ("" if password else "NOPASSWD: ")
+        tasks = [dict(task, become=True) for task in (ask("first"), ask("second", "tell"), ask("third", text="ü"), FAREWELL)]
+        done = self.run(bed, host(sudoers), False, tasks, **({"ansible_become_password": PASSWORD} if password else {}))
+        assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
+        assert done["second"]["uid"] == 0
+        assert done["third"]["request"]["text"] == "ü"
+        wait_until(bed.is_clean, 1, "the end of the helper")
+
+    @pytest.mark.parametrize("user", USERS)
+    def test_su(self, bed, host, user):
+        made = host("")
+        made.variables["ansible_user"] = "root" if user == "service7" else "service7"
+        tasks = [dict(task, become=True, become_method="su", become_user=user) for task in (ask("first"), ask("second", "tell"), FAREWELL)]
+        done = self.run(bed, made, True, tasks, ansible_become_password=PASSWORD)
+        assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
+        assert done["second"]["uid"] == USERS[user]
         wait_until(bed.is_clean, 1, "the end of the helper")
 
     def test_each_user_has_a_helper(self, bed, host):

@@ -30,6 +30,9 @@ class SudoHost:
         # Its users must get in, so it is no folder of pytest.
         self.folder = folder = Path(tempfile.mkdtemp(prefix="ga-sudo-", dir="/tmp"))
         folder.chmod(0o711)
+        remote = folder / "remote"
+        remote.mkdir()
+        remote.chmod(0o1777)
         etc = folder / "etc"
         etc.mkdir()
         for name in FILES[:3]:
@@ -57,6 +60,9 @@ class SudoHost:
             "ansible_port": port,
             "ansible_user": "operator7",
             "ansible_python_interpreter": PYTHON,
+            # For users that sudo changes to, if modules are sent as files.
+            "ansible_remote_tmp": str(remote),
+            "ansible_shell_allow_world_readable_temp": True,
             **sshd.reached(folder),
         }
 

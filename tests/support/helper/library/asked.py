@@ -41,7 +41,7 @@ def handle(request, ended=lambda: False):
             answer["shown"] = shown.read().replace(b"\0", b"").decode()
         with open("/proc/self/cmdline", "rb") as shown:
             answer["command"] = shown.read().replace(b"\0", b" ").decode().strip()
-        answer.update(has=os.environ.get(request.get("name")), folder=os.getcwd(), uid=os.getuid(), files=sorted(os.listdir("/proc/self/fd")))
+        answer.update(has=os.environ.get(request.get("variable", "")), folder=os.getcwd(), uid=os.getuid(), files=sorted(os.listdir("/proc/self/fd")))
     elif do == "large":
         answer["text"] = "x" * request["size"]
     elif do == "raise":
