@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-    # Answers a request. It calls its second argument while it waits: whether the wait must end, because nobody waits for the answer any more or something
-    # else must be done first. What it returns is written as JSON.
+    # Answers a request with what can be written as JSON. While it waits, it asks its second argument about twice a second whether to end, because nobody
+    # waits for the answer any more, or the run is over.
     Handle = Callable[[Any, Callable[[], bool]], Any]
 
 # Seconds that the helper stays without a request. One pass over 500 hosts takes about as long; with what it takes to notice that a controller is gone, it is
@@ -75,7 +75,7 @@ PLACES = ("/run", "/run/user/%d", "/tmp")
 STALE = 60.0
 
 # The first byte of a request.
-ASK, WAKE, FAREWELL = b"a", b"w", b"f"
+ASK, FAREWELL = b"a", b"f"
 # What the helper sends as soon as it has accepted: a client that does not get it within seconds has met a process that hangs.
 HELLO = b"h"
 LENGTH = struct.Struct("!Q")
@@ -370,12 +370,10 @@ class Helper:
         self.monotonic = monotonic
         self.forks: dict[int, int] = {}  # by the pipe on which each says what it has loaded: its process
         self.queue: list[socket.socket] = []
-        self.woken = False
 
     def serve(self) -> None:
         """Until it has nothing to do any more."""
         signal.signal(signal.SIGTERM, self._on_end)
-        signal.signal(signal.SIGUSR1, self._on_wake)
         gc.freeze()  # the forks share what is there
         last = self.monotonic()
         while self.listener.is_there():
@@ -403,12 +401,6 @@ class Helper:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # The forks notice that this process is gone: those that wait end, and what changes something goes on to its end.
         raise EndError
-
-    def _on_wake(self, *_signal: object) -> None:
-        self.woken = True
-        for pid in list(self.forks.values()):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGUSR1)
 
     def _accept(self) -> None:
         try:
@@ -438,7 +430,6 @@ class Helper:
                 os.close(number)
             for other in self.queue:
                 other.close()
-            self.forks, self.queue, self.woken = {}, [], False
             known = set(sys.modules)
             self._answer(client)
             client.close()
@@ -463,9 +454,9 @@ class Helper:
         try:
             kind, request = _received(client, self.monotonic)
             if kind == ASK:
-                answer = self.handle(request, lambda: self.woken or os.getppid() != helper or _is_gone(client))
-            elif kind in (WAKE, FAREWELL):
-                os.kill(helper, signal.SIGUSR1 if kind == WAKE else signal.SIGTERM)
+                answer = self.handle(request, lambda: os.getppid() != helper or _is_gone(client))
+            elif kind == FAREWELL:
+                os.kill(helper, signal.SIGTERM)
                 answer = {}
             else:
                 raise ValueError("Nobody knows the request %r." % kind)

@@ -54,27 +54,35 @@ class Told(NamedTuple):
 def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[Options], Json]) -> Json:
     """The answer to the request in C(args), by the helper or else by the module.
 
-    C(run) runs the module with the options that it is given. The result has C(helper): why there is no helper there, or None.
+    C(run) runs the module with the options that it is given. Where no helper can be had, a warning says why. Ansible shows it once in a run.
     """
     machine, variables = machine_of(action, task_vars)
     body = json.dumps(args, default=str).encode()
-    why = _unwanted(action, variables) or ("" if len(body) <= _helper.REQUEST_LIMIT else f"the request has {len(body)} bytes")
+    if not _is_wanted(action, variables):
+        return run(args)
+    why: str | None
+    if len(body) > _helper.REQUEST_LIMIT:
+        result, why = run(args), f"A request has {len(body)} bytes; {_helper.REQUEST_LIMIT} are allowed."
+    else:
+        name = name_of(action, machine)
+        told = command(action, name, variables, _helper.ASK, body)
+        if told.answer is not None:
+            return told.answer
+        if told.asked:
+            # It may have been carried out.
+            raise AnsibleConnectionFailure(f"The process that answers on the machine has ended before it answered{told.why and ': ' + told.why}")
+        result = run(dict(args, helper=name))
+        why = result.pop("helper", None)
     if why:
-        return dict(run(args), helper=why)
-    name = name_of(action, machine)
-    told = command(action, name, variables, _helper.ASK, body)
-    if told.answer is not None:
-        return dict(told.answer, helper=None)
-    if told.asked:
-        # It may have been carried out.
-        raise AnsibleConnectionFailure(f"The process that answers on the machine has ended before it answered{told.why and ': ' + told.why}")
-    return run(dict(args, helper=name))
+        warning = f"{machine}: every request to this machine starts a module, which is slow, since no process can stay there for the run. {why}"
+        result["warnings"] = [*(result.get("warnings") or ()), warning]
+    return result
 
 
 def farewell(action: ActionBase, task_vars: Variables) -> None:
     """Tell the helper on the task's machine that the run is over. Where none answers, nothing is to be done."""
     machine, variables = machine_of(action, task_vars)
-    if not _unwanted(action, variables):
+    if _is_wanted(action, variables):
         command(action, name_of(action, machine), variables, _helper.FAREWELL, b"{}")
 
 
@@ -88,10 +96,11 @@ def machine_of(action: ActionBase, task_vars: Variables) -> tuple[str, Variables
 
 
 def name_of(action: ActionBase, machine: str) -> str:
-    """The name of the helper that this task may ask. Nobody else has it: no other run, machine, user or environment, and no other version of the code."""
+    """The name of the helper that this task may ask. Nobody else has it: no other run, machine, user, mode or environment, and no other version of the code."""
     users = [str(action._get_remote_user()), str(action._connection.become and action.get_become_option("become_user"))]
-    # The folder is one of this run alone.
-    parts = [socket.gethostname(), C.DEFAULT_LOCAL_TMP, machine, *users, action._compute_environment_string(), _code()]
+    modes = [str(action._task.check_mode), str(action._task.diff)]
+    # That folder is one of this run alone.
+    parts = [socket.gethostname(), C.DEFAULT_LOCAL_TMP, machine, *users, *modes, action._compute_environment_string(), _code()]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -161,12 +170,8 @@ def read(stdout: str, stderr: str = "") -> Told:
     return Told(None, ran, ASKED in told, told.get(NONE, "").strip() or " ".join(stderr.split())[-300:])
 
 
-def _unwanted(action: ActionBase, variables: Variables) -> str:
-    """Why this machine is to have no helper, or nothing."""
-    wanted = action._templar.template(variables.get(VARIABLE, True))
-    if not boolean(wanted, strict=False):
-        return f"{VARIABLE} is {wanted!r}"
-    return ""
+def _is_wanted(action: ActionBase, variables: Variables) -> bool:
+    return bool(boolean(action._templar.template(variables.get(VARIABLE, True)), strict=False))
 
 
 def _python(action: ActionBase, variables: Variables) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -107,15 +108,30 @@ def marked(mark):
                     yield int(entry)
 
 
-def helpers():
-    """The processes that answer for runs on this machine (C(module_utils/_helper.py)), and their forks, each with its start."""
-    found = {}
+def helpers(mark=None):
+    """The processes that answer for runs on this machine (C(module_utils/_helper.py)), and their forks.
+
+    Their environment tells nothing. C(mark): a limit on the size of message queues that whoever started them had, see C(marked_helpers).
+    """
+    found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as command:
-            fields = _stat(entry) if command.read().startswith(b"graceful_azure helper"[:15]) else None
-            if fields and fields[0] != "Z":
-                found[int(entry)] = fields[19]
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as command, open(f"/proc/{entry}/limits", encoding="utf-8") as limits:
+            is_one = command.read().startswith(b"graceful_azure") and (mark is None or f"Max msgqueue size {mark} " in " ".join(limits.read().split()))
+            if is_one and (_stat(entry) or "Z")[0] != "Z":
+                found.append(int(entry))
     return found
+
+
+@contextlib.contextmanager
+def marked_helpers():
+    """While this lasts, the helpers that this process brings about can be told from others. Gives the mark."""
+    before = resource.getrlimit(resource.RLIMIT_MSGQUEUE)
+    mark = before[1] - 1 - os.getpid() % 100000 if before[1] > 0 else 10**6 + os.getpid()
+    resource.setrlimit(resource.RLIMIT_MSGQUEUE, (mark, before[1]))
+    try:
+        yield mark
+    finally:
+        resource.setrlimit(resource.RLIMIT_MSGQUEUE, before)
 
 
 def cpu_seconds(pids):

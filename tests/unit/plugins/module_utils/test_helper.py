@@ -237,17 +237,25 @@ def test_what_is_loaded_later_comes_from_memory_and_is_there_for_the_next(bed, t
     until(lambda: bed.ask({"load": 1}) == {"word": "found", "was_there": True})
 
 
-@pytest.mark.parametrize("kind", ["w", "f"])
-def test_a_wait_ends_when_another_says_so(bed, notes, kind):
+def test_at_the_farewell_waits_end_and_nothing_is_left(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
     until(lambda: words(notes) == ["waits"])
-    assert bed.ask({}, kind) == {}
+    assert bed.ask({}, "f") == {}
     assert bed.end(waiting)["answer"]["waited"] < patient(5)
-    if kind == "f":
-        until(bed.is_gone)
-    else:
-        assert bed.ask({})["request"] == {}
+    until(bed.is_gone)
+
+
+def test_no_request_waits_for_another(bed, notes):
+    bed.start()
+    waiting = bed.begin({"wait": patient(30), "file": str(notes)})
+    until(lambda: words(notes) == ["waits"])
+    began = time.monotonic()
+    assert bed.ask({})["request"] == {}
+    assert time.monotonic() - began < patient(1)
+    assert words(notes) == ["waits"]
+    waiting.kill()
+    waiting.communicate()
 
 
 def test_a_wait_ends_when_nobody_waits_for_it_any_more(bed, notes):
