@@ -99,6 +99,9 @@ def start(name: str, handle: Handle, places: Sequence[str] = PLACES) -> str | No
 
     If there is a helper of that name already, there is nothing to do.
     """
+    if len(os.listdir("/proc/self/task")) > 1:
+        # A fork has none of them, but all their locks.
+        return "Threads of the module still run, such as one that waits for a name server."
     said, says = os.pipe()
     try:
         pid = os.fork()
@@ -130,7 +133,7 @@ def _go_on(name: str, handle: Handle, places: Sequence[str], says: int) -> NoRet
         os.setsid()
         for number in (signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        says = _close_all_but(says)
+        _let_go_of_files(says)
         os.chdir("/")
         sys.meta_path.insert(0, FromMemory(_archives()))
         _hide(NAME)
@@ -158,14 +161,15 @@ def _say(says: int, why: str | None) -> int:
     return -1
 
 
-def _close_all_but(says: int) -> int:
-    """Let go of the files of the module, so that nobody waits for the end of its output. Returns the number that the one which is kept has now."""
+def _let_go_of_files(kept: int) -> None:
+    """Nobody may wait for the end of the module's output.
+
+    What still has the number of a file may close it, or even write to it, long after. So it gets a file of its own, and none that is opened from now on.
+    """
     null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
-    kept = os.dup2(says, 3, inheritable=False)
-    os.closerange(4, max(map(int, os.listdir("/proc/self/fd"))) + 1)
-    return kept
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number not in (kept, null):
+            os.dup2(null, number, inheritable=number < 3)
 
 
 # -- what the process keeps, and what it shows ---------------------------------------------------------------------------------------------------------

@@ -74,8 +74,7 @@ def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[
         result = run(dict(args, helper=name))
         why = result.pop("helper", None)
     if why:
-        warning = f"{machine}: every request to this machine starts a module, which is slow, since no process can stay there for the run. {why}"
-        result["warnings"] = [*(result.get("warnings") or ()), warning]
+        result["warnings"] = [*(result.get("warnings") or ()), f"{machine}: requests start modules there, which is slow. {why}"]
     return result
 
 

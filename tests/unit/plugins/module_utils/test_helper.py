@@ -34,6 +34,9 @@ for name, value in options["constants"].items():
     setattr(_helper, name, value)
 if options["hidden"] is False:
     _helper.stat_fields = lambda *_names: []
+if options["thread"]:
+    import threading
+    threading.Thread(target=time.sleep, args=[0.5], daemon=True).start()
 if options["user"]:
     import ctypes
     os.setuid(options["user"])
@@ -62,6 +65,10 @@ def handle(request, ended):
         return "x" * request["large"]
     elif "error" in request:
         {"exit": sys.exit, "key": {}.__getitem__}[request["error"]](request["error"])
+    elif "close" in request:
+        opened.close()
+        loaded.close()
+        kept.sendall(b"stray")
     elif "set" in request:
         os.environ["LEFT"] = handle.left = "behind"
     elif "load" in request:
@@ -81,6 +88,8 @@ def handle(request, ended):
     }
 
 
+import socket
+opened, loaded, (kept, other) = open("/proc/self/stat"), open("/proc/self/maps"), socket.socketpair()
 print(json.dumps(_helper.start(options["name"], handle, options["places"])))
 sys.stdout.flush()
 """
@@ -118,9 +127,10 @@ class Bed:
     def path(self):
         return os.path.join(self.folder, "graceful_azure-here", "s")
 
-    def start(self, places=None, path=(), hidden=True, user=None, **constants):
+    def start(self, places=None, path=(), hidden=True, user=None, thread=False, **constants):
         """What the module was told of its helper."""
         options = {"name": "here", "places": places or [self.folder], "path": [*path, *sys.path], "constants": constants, "hidden": hidden, "user": user}
+        options["thread"] = thread
         environment = dict(os.environ, SECRET="hunter2")
         command = [sys.executable, "-c", MODULE, json.dumps(options)]
         done = subprocess.run(command, capture_output=True, timeout=patient(20), env=environment, check=False)
@@ -223,6 +233,13 @@ def test_nothing_of_a_request_is_left_for_the_next(bed):
     bed.start()
     assert bed.ask({"set": 1})["left"] == ["behind", "behind"]
     assert bed.ask({})["left"] == [None, None]
+
+
+def test_what_the_module_has_left_open_harms_nobody(bed):
+    """It closes and writes to the numbers of its files, which might be those of others by now."""
+    bed.start()
+    assert bed.ask({"close": 1})["msg"] == "OSError: [Errno 88] Socket operation on non-socket"
+    assert bed.ask({})["request"] == {}
 
 
 def test_what_is_loaded_later_comes_from_memory_and_is_there_for_the_next(bed, tmp_path):
@@ -456,6 +473,12 @@ def test_the_next_place_is_taken_where_one_cannot_be_had(bed, tmp_path):
 def test_no_helper_whose_environment_could_be_seen(bed):
     assert bed.start(hidden=False) == "The kernel does not tell where the environment of a process lies, so nobody can hide it."
     until(bed.is_gone)
+
+
+def test_no_helper_while_the_module_has_threads(bed):
+    """The locks that they hold would never be released in a fork."""
+    assert bed.start(thread=True) == "Threads of the module still run, such as one that waits for a name server."
+    assert bed.is_gone()
 
 
 def test_a_process_that_does_not_come_so_far_is_no_helper(bed):
