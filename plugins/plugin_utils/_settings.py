@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._helper import VARIABLE as HELPER
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_address,
     check_boolean,
@@ -71,7 +72,7 @@ OF_DUTIES = (DUTIES, *(OURS + name for name in GIVEN))
 """What is read of a host about its duties."""
 OF_HOSTS = (
     *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
-    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir", VARIABLE),
+    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir", VARIABLE, HELPER),
 )
 """What is read of a host besides its duties and the variables of the roles."""
 OF_RUNS = (
@@ -398,6 +399,7 @@ def _check_machine(values: Variables, mistakes: list[str]) -> None:
     check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
     if values.get(VARIABLE) is not None and values[VARIABLE] not in PLATFORMS:
         mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
+    check_boolean(mistakes, HELPER, values.get(HELPER, True))
 
 
 def _drain_of(given: Options, duties: Duties, mistakes: list[str]) -> Json:

@@ -251,6 +251,13 @@ def test_a_host_that_may_be_off(value, meant):
     assert mistakes == [] and settings["web1"]["may_be_off"] is meant
 
 
+def test_whether_a_machine_has_a_helper():
+    for value in (True, "no", None):
+        assert read_settings({"web1": dict(OURS, graceful_azure_helper=value)}, {"web1"})[1] == []
+    mistakes = read_settings({"web1": dict(OURS, graceful_azure_helper="perhaps")}, {"web1"})[1]
+    assert mistakes == ["web1: graceful_azure_helper: 'perhaps' is neither true nor false"]
+
+
 def test_messages_name_no_classes_and_say_nothing_twice():
     wrong = {"graceful_azure_may_be_off": "maybe", DUTIES: [{"type": "haproxy", "hosts": "lb1", "backends": {"www": 1}}]}
     (*mistakes,) = read_settings({"web1": wrong}, {"web1"})[1]
