@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any, NoReturn
 
-    # Answers a request with what can be written as JSON. While it waits, it asks its second argument about twice a second whether to end, because nobody
-    # waits for the answer any more, or the run is over.
-    Handle = Callable[[Any, Callable[[], bool]], Any]
+    # Answers a request with what can be written as JSON. While it waits, it calls its second argument about twice a second. That ends it, by an exception,
+    # if nobody waits for the answer any more, or the run is over.
+    Handle = Callable[[Any, Callable[[], None]], Any]
 
 # Seconds that the helper stays without a request. One pass over 500 hosts takes about as long; with what it takes to notice that a controller is gone, it is
 # less than a minute.
@@ -455,10 +455,15 @@ class Helper:
     def _answer(self, client: socket.socket) -> None:
         """What a fork does with its connection."""
         helper = os.getppid()
+
+        def still_wanted() -> None:
+            if os.getppid() != helper or _is_gone(client):
+                raise SystemExit("Nobody waits for the answer any more.")
+
         try:
             kind, request = _received(client, self.monotonic)
             if kind == ASK:
-                answer = self.handle(request, lambda: os.getppid() != helper or _is_gone(client))
+                answer = self.handle(request, still_wanted)
             elif kind == FAREWELL:
                 os.kill(helper, signal.SIGTERM)
                 answer = {}

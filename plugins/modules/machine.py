@@ -37,6 +37,11 @@ options:
       - The options of O(call).
     type: dict
     default: {}
+  helper:
+    description:
+      - The name of the process that answers the later requests of the run in place of this module. The module's process becomes it.
+      - By default there is none.
+    type: str
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -61,15 +66,21 @@ look:
   returned: if the request has one
   type: dict
   sample: {}
+helper:
+  description: Why no process answers the later requests. Null if one does.
+  returned: with O(helper)
+  type: str
+  sample: "No folder for its socket can be made (/tmp: Read-only file system)."
 """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS, answer, handle
+from ansible_collections.graceful.azure.plugins.module_utils._helper import start
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 
-OPTIONS = {"request": {"type": "dict"}, "call": {"type": "str"}, "args": {"type": "dict", "default": {}}}
+OPTIONS = {"request": {"type": "dict"}, "call": {"type": "str"}, "args": {"type": "dict", "default": {}}, "helper": {"type": "str"}}
 ONE = [("request", "call")]
 
 
@@ -77,15 +88,22 @@ def main():
     # The request goes into no log: Ansible would write all of it there.
     module = AnsibleModule(argument_spec=OPTIONS, required_one_of=ONE, mutually_exclusive=ONE, supports_check_mode=True, no_log=True)
 
-    def machine(params):
-        return ThisMachine(module.run_command, params.get("state_dir") or DEFAULT_STATE_DIR, module.check_mode, still_wanted=end_unless_read)
+    def machine(still_wanted):
+        def there(params):
+            return ThisMachine(module.run_command, params.get("state_dir") or DEFAULT_STATE_DIR, module.check_mode, still_wanted=still_wanted)
 
-    request, call = module.params["request"], module.params["call"]
-    if request is not None:
-        module.exit_json(changed=False, **handle(request, machine))
+        return there
+
+    def answer_request(args, still_wanted):
+        return dict(handle(args["request"], machine(still_wanted)), changed=False)
+
+    helper, call = module.params["helper"], module.params["call"]
+    if call is None:
+        result = answer_request(module.params, end_unless_read)
+        module.exit_json(**(dict(result, helper=start(helper, answer_request)) if helper else result))
     if call not in CALLS:
         module.fail_json(msg="call: %r is none of %s." % (call, ", ".join(CALLS)))
-    result = answer(call, module.params["args"], machine)
+    result = answer(call, module.params["args"], machine(end_unless_read))
     for warning in result.pop("warnings", ()):
         module.warn(warning)
     result.setdefault("changed", False)

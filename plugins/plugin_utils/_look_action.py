@@ -48,6 +48,8 @@ SOCKET = 5.0
 """Seconds that HAProxy may take to answer, including the search for its command line."""
 UNREACHABLE, FAILED = "unreachable", "failed"
 """What Ansible calls a task whose machine could not be reached, and one that went wrong."""
+OF_ALL = ("journal_missed", "ansible_facts", "warnings", "deprecations")
+"""What an answer says besides its acts and its look: also what Ansible found out about the machine."""
 UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
 
@@ -144,7 +146,7 @@ class LookAction(ActionBase):
             look = failure
         else:
             look = self._told(answer.get("look") or {})
-        look.update({key: answer[key] for key in ("journal_missed",) if key in answer})
+        look.update({key: answer[key] for key in OF_ALL if key in answer})
         look.setdefault("changed", False)
         return {"acts": answer["acts"], "look": dict(look, began=began)}
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ansible.errors import AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._helper import ask, machine_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ def is_absolute(path: str) -> bool:
 
 def is_windows(action: ActionBase, task_vars: Variables | None) -> bool:
     """Whether the machine on which this task runs is a Windows host: as its variable says, or else as the shell of its connection does."""
-    machine = getattr(action._task, "delegate_to", None)
-    variables = task_vars or {}
-    if machine and machine != variables.get("inventory_hostname"):
-        variables = (variables.get("ansible_delegated_vars") or {}).get(machine) or {}
+    _machine, variables = machine_of(action, task_vars or {})
     said = variables.get(VARIABLE)
     if said is None:
         return getattr(getattr(action._connection, "_shell", None), "_IS_WINDOWS", False) is True
@@ -82,8 +80,7 @@ def run_module(action: ActionBase, module: str, args: Options, task_vars: Variab
 def ask_machine(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
     """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none."""
     if not is_windows(action, task_vars):
-        result: Json = action._execute_module(module_name="graceful.azure.machine", module_args={"request": request}, task_vars=task_vars)
-        return result
+        return ask(action, {"request": request}, task_vars, lambda args: run_module(action, "machine", args, task_vars))
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import answer_request
 
     return answer_request(action, request, task_vars, pause)

@@ -15,17 +15,18 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils import _helper
 
 
-def handle(request, ended=lambda: False):
+def handle(request, still_wanted=lambda: None):
     """What the request says: look, act and the ways to go wrong."""
     do = request["do"]
     began = time.monotonic()
     answer = {"pid": os.getpid(), "changed": False, "leader": os.getsid(0), "is_helper": os.getppid() == os.getsid(0)}
     if do == "wait":
-        while time.monotonic() - began < request["seconds"] and not ended():
-            time.sleep(0.05)
-        answer["waited"] = time.monotonic() - began
-        if request.get("file"):
-            append(request["file"], "waited %.1f\n" % answer["waited"])
+        try:
+            while time.monotonic() - began < request["seconds"]:
+                time.sleep(0.05)
+                still_wanted()
+        finally:
+            append(request["file"], "waited\n")
     elif do == "act":
         append(request["file"], "begun %s\n" % request["text"])
         time.sleep(request.get("seconds", 0))
@@ -64,7 +65,7 @@ def main():
     module = AnsibleModule(argument_spec={"request": {"type": "dict", "required": True}, "helper": {"type": "str"}})
     answer = handle(module.params["request"])
     if module.params["helper"]:
-        answer["helper"] = _helper.start(module.params["helper"], lambda args, ended: handle(args["request"], ended))
+        answer["helper"] = _helper.start(module.params["helper"], lambda args, still_wanted: handle(args["request"], still_wanted))
     module.exit_json(**answer)
 
 

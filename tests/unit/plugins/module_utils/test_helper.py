@@ -49,13 +49,16 @@ def write(path, text):
         file.write(text)
 
 
-def handle(request, ended):
+def handle(request, still_wanted):
     began = time.monotonic()
     if "wait" in request:
         write(request["file"], "waits ")
-        while time.monotonic() - began < request["wait"] and not ended():
-            time.sleep(0.02)
-        write(request["file"], "ended ")
+        try:
+            while time.monotonic() - began < request["wait"]:
+                time.sleep(0.02)
+                still_wanted()
+        finally:
+            write(request["file"], "ended ")
         return {"waited": time.monotonic() - began}
     if "act" in request:
         write(request["file"], "begun ")
@@ -259,7 +262,9 @@ def test_at_the_farewell_waits_end_and_nothing_is_left(bed, notes):
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
     until(lambda: words(notes) == ["waits"])
     assert bed.ask({}, "f") == {}
-    assert bed.end(waiting)["answer"]["waited"] < patient(5)
+    began = time.monotonic()
+    assert bed.end(waiting)["answer"]["msg"] == "SystemExit: Nobody waits for the answer any more."
+    assert time.monotonic() - began < patient(5)
     until(bed.is_gone)
 
 
@@ -321,7 +326,9 @@ def test_a_wait_ends_when_the_helper_was_killed(bed, notes):
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
     until(lambda: words(notes) == ["waits"])
     os.kill(bed.helper(), signal.SIGKILL)
-    assert bed.end(waiting)["answer"]["waited"] < patient(5)
+    began = time.monotonic()
+    assert bed.end(waiting)["answer"]["msg"] == "SystemExit: Nobody waits for the answer any more."
+    assert time.monotonic() - began < patient(5)
     until(lambda: not bed.processes())
 
 
