@@ -15,7 +15,7 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
@@ -46,6 +46,8 @@ class ActionModule(ActionBase):
         sinks = sinks_of(self._task.args, last["run"].get("check"), self._show, getattr(self, "_templar", None), to_tell)
         # Ansible removes this folder when the run ends.
         result.update(one_pass(known, last, sinks, time.time(), C.DEFAULT_LOCAL_TMP))
+        if result["finished"]:
+            result["farewells"] = farewells(result)
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
         return result
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -14,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry im
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction, balancer_seconds, host_seconds, request_of, rest_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, farewell, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
 
 OWN = {
@@ -38,6 +39,8 @@ class ActionModule(LookAction):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         turn = self._task.args["turn"]
+        if turn.get("farewell"):
+            return self._part(task_vars)
         news = News(self._task.args["news"], self._task.args.get("known") or ()) if self._task.args.get("news") else None
         acts, look = self._act(turn, task_vars, news)
         if "options" in turn and look is None:
@@ -51,6 +54,12 @@ class ActionModule(LookAction):
                     result[key] = _as_list(result.get(key)) + found
         time.sleep(turn.get("pause", 0))
         return result
+
+    def _part(self, task_vars):
+        """Tell the machine that the run is over. If that is not possible, what runs there for the run ends by itself."""
+        with contextlib.suppress(AnsibleError, OSError):
+            farewell(self, task_vars)
+        return {"changed": False}
 
     def _act(self, turn, task_vars, news):
         """Take the acts that are due, and look after the last one. Returns what each act came to, also if it failed or its machine could not be reached,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ansible.errors import AnsibleError
-from ansible_collections.graceful.azure.plugins.plugin_utils._helper import ask, machine_of
+from ansible_collections.graceful.azure.plugins.plugin_utils import _helper
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def is_absolute(path: str) -> bool:
 
 def is_windows(action: ActionBase, task_vars: Variables | None) -> bool:
     """Whether the machine on which this task runs is a Windows host: as its variable says, or else as the shell of its connection does."""
-    _machine, variables = machine_of(action, task_vars or {})
+    _machine, variables = _helper.machine_of(action, task_vars or {})
     said = variables.get(VARIABLE)
     if said is None:
         return getattr(getattr(action._connection, "_shell", None), "_IS_WINDOWS", False) is True
@@ -80,10 +80,16 @@ def run_module(action: ActionBase, module: str, args: Options, task_vars: Variab
 def ask_machine(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
     """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none."""
     if not is_windows(action, task_vars):
-        return ask(action, {"request": request}, task_vars, lambda args: run_module(action, "machine", args, task_vars))
+        return _helper.ask(action, {"request": request}, task_vars, lambda args: run_module(action, "machine", args, task_vars))
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import answer_request
 
     return answer_request(action, request, task_vars, pause)
+
+
+def farewell(action: ActionBase, task_vars: Variables) -> None:
+    """Tell the task's machine that it is asked no more."""
+    if not is_windows(action, task_vars):
+        _helper.farewell(action, task_vars)
 
 
 def script(name: str) -> str:

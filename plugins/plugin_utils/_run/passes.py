@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Pass, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 
 
 def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder: str) -> Json:
@@ -63,6 +63,19 @@ def line_of(world: Json, outcome: Json) -> Json:
     """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
     hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
     return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "of_run": outcome["of_run"], "world": world}
+
+
+def farewells(result: Json) -> dict[str, list[Turn]]:
+    """The turns after the last pass, in which the machines that were reached are told that the run is over.
+
+    C(result): what the last pass returned. The machines of balancers are divided among the hosts.
+    """
+    seen = result["seen"]
+    turns: dict[str, list[Turn]] = {name: [{"name": name, "farewell": True}] if look.get("reached") else [] for name, look in seen["hosts"].items()}
+    machines = sorted({look["machine"] for look in seen["balancers"].values() if look.get("reached")})
+    for number, machine in enumerate(machines):
+        turns[list(turns)[number % len(turns)]].append({"name": machine, "machine": machine, "farewell": True})
+    return turns
 
 
 def _table(planned: Json) -> list[str]:

@@ -53,7 +53,8 @@ class Scene:
         action._task = types.SimpleNamespace(args=args)
         action._execute_module = self.execute
         action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
-        return action.run(task_vars={"inventory_hostname": "web1"})
+        action._templar = types.SimpleNamespace(template=lambda value: value)
+        return action.run(task_vars={"inventory_hostname": "web1", "graceful_azure_helper": False})
 
     def take(self, found, **args):
         return self.run(turn, dict({"turn": found, "news": self.news, "known": [["e0", "Scheduled"]]}, **args))
