@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two hosts behind a real HAProxy, for whoever runs the playbooks."""
+"""Two hosts behind a real HAProxy, for whoever runs the playbooks, and what no run may leave."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.site import Site
+from tests.support.processes import dead_helpers, helpers, marked_helpers
+from tests.support.site import Site, wait_until
 
 
 @pytest.fixture(name="site")
@@ -16,3 +17,13 @@ def make_site(tmp_path):
     site = Site(tmp_path)
     yield site
     site.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_helper_is_left():
+    """Within a minute of the last run, whatever ended the runs."""
+    before = dead_helpers()
+    with marked_helpers(of_all=True) as marks:
+        yield
+    wait_until(lambda: not helpers(marks), 60, "the end of all helpers")
+    wait_until(lambda: dead_helpers() <= before, 5, "the end of their folders")

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import signal
 
@@ -17,7 +15,7 @@ from tests.support.checkout import ROOT
 from tests.support.needs import FAR_HOST
 from tests.support.patience import patient
 from tests.support.playbook import Playbook
-from tests.support.processes import descendants, helpers, kill, marked_helpers
+from tests.support.processes import dead_helpers, descendants, helpers, kill, marked_helpers
 from tests.support.site import wait_until
 from tests.support.sudo_host import PASSWORD, USERS, SudoHost
 
@@ -26,18 +24,7 @@ pytestmark = pytest.mark.timeout(120)
 PLUGINS = ROOT / "tests" / "support" / "helper"
 ENVIRONMENT = {"ANSIBLE_LIBRARY": str(PLUGINS / "library"), "ANSIBLE_ACTION_PLUGINS": str(PLUGINS / "action_plugins")}
 OFTEN = (("pipelining", "root", "password"), ("files", "service7", "free"))
-PLACES = ("/run", "/run/user/0", "/tmp", *(f"/run/user/{number}" for number in USERS.values()))
 SUDO = [*FAR_HOST, pytest.mark.skipif(not (shutil.which("sudo") and shutil.which("openssl")), reason="no sudo or openssl: apt-get install sudo openssl")]
-
-
-def dead_folders():
-    """The folders of helpers that live no more: no helper has opened them."""
-    found = {os.path.join(place, name) for place in PLACES if os.path.isdir(place) for name in os.listdir(place) if name.startswith("graceful_azure-")}
-    for pid in helpers() if found else ():
-        for number in os.listdir(f"/proc/{pid}/fd") if os.path.exists(f"/proc/{pid}/fd") else ():
-            with contextlib.suppress(OSError):
-                found.discard(os.readlink(f"/proc/{pid}/fd/{number}"))
-    return found
 
 
 def ask(name, do="echo", **request):
@@ -50,10 +37,10 @@ FAREWELL = ask("farewell", "farewell")
 class Bed:
     """Runs requests, and knows which helpers they have left."""
 
-    def __init__(self, folder, mark):
+    def __init__(self, folder, marks):
         self.folder = folder
-        self.mark = mark
-        self.before = dead_folders()
+        self.marks = marks
+        self.before = dead_helpers()
 
     def playbook(self, inventory=None, **variables):
         return Playbook(self.folder, inventory, **variables)
@@ -62,16 +49,16 @@ class Bed:
         return (playbook or self.playbook()).run(tasks, environment=dict(ENVIRONMENT, **(environment or {})), **options)
 
     def processes(self):
-        return helpers(self.mark)
+        return helpers(self.marks)
 
     def is_clean(self):
-        return not self.processes() and dead_folders() <= self.before
+        return not self.processes() and dead_helpers() <= self.before
 
 
 @pytest.fixture
 def bed(tmp_path):
-    with marked_helpers() as mark:
-        one = Bed(tmp_path, mark)
+    with marked_helpers() as marks:
+        one = Bed(tmp_path, marks)
         yield one
         for pid in one.processes():
             kill(pid, signal.SIGTERM)

@@ -16,7 +16,7 @@ from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import patient
 from tests.support.playbook import Playbook
-from tests.support.processes import descendants
+from tests.support.processes import descendants, helpers, marked_helpers
 from tests.support.simulator import Simulator
 from tests.support.site import wait_until
 
@@ -32,6 +32,11 @@ def is_running(pid):
         return False
 
 
+def looks_in_helpers(marks):
+    """The forks of these helpers, which look and wait. The helpers themselves wait for another request."""
+    return [pid for pid in helpers(marks) if os.getsid(pid) != pid]
+
+
 def waiting_run(site):
     """A run all of whose hosts are being looked at, and whose next act is a minute away."""
     process = site.start("watch_events")
@@ -43,12 +48,13 @@ def waiting_run(site):
 @pytest.mark.parametrize("way", ["pipelining", pytest.param("files", marks=pytest.mark.long)])
 @pytest.mark.parametrize("end", ["interrupted", "killed"])
 def test_no_look_outlives_its_run(site, monkeypatch, way, end):
-    """The workers have a session of their own, so that neither signal reaches them."""
-    process = waiting_run(site) if way == "pipelining" else None
-    if process is None:
+    """The workers have a session of their own, so that neither signal reaches them. The looks are forks of the helpers of the hosts."""
+    if way == "files":
         inventory = site.inventory.read_text()
         site.inventory.write_text(inventory.replace('"ansible_connection": "local"', '"ansible_connection": "local", "ansible_pipelining": false'))
+    with marked_helpers() as marks:
         process = waiting_run(site)
+    assert len(looks_in_helpers(marks)) == len(site.names)
     started = descendants(process.pid)
     assert len(started) >= 4
     if end == "interrupted":
@@ -57,7 +63,7 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=patient(30))
     killed = time.monotonic()
-    wait_until(lambda: not any(map(is_running, started)), 5, "the end of all that it started")
+    wait_until(lambda: not any(map(is_running, [*started, *looks_in_helpers(marks)])), 5, "the end of all that it started")
     assert time.monotonic() - killed < 5
     asked = len(site.simulator.requests())
     time.sleep(2.5)

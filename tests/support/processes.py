@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import itertools
 import os
 import resource
 import shutil
@@ -108,30 +110,52 @@ def marked(mark):
                     yield int(entry)
 
 
-def helpers(mark=None):
-    """The processes that answer for runs on this machine (C(module_utils/_helper.py)), and their forks.
+_SIZES = 200
+"""How many marks a process has."""
+_numbers = itertools.count()
 
-    Their environment tells nothing. C(mark): a limit on the size of message queues that whoever started them had, see C(marked_helpers).
+
+def helpers(marks=None):
+    """The processes that answer for runs on this machine (C(module_utils/_helper.py)), and their forks, in the order of their starts.
+
+    Their environment tells nothing. C(marks): limits on the size of message queues, one of which whoever started them had.
     """
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as command, open(f"/proc/{entry}/limits", encoding="utf-8") as limits:
-            is_one = command.read().startswith(b"graceful_azure") and (mark is None or f"Max msgqueue size {mark} " in " ".join(limits.read().split()))
-            if is_one and (_stat(entry) or "Z")[0] != "Z":
+            is_one = command.read().startswith(b"graceful_azure") and (_stat(entry) or "Z")[0] != "Z"
+            if is_one and (marks is None or _soft_limit(limits.read(), "Max msgqueue size") in marks):
                 found.append(int(entry))
-    return found
+    return sorted(found, key=start_of)
+
+
+def _soft_limit(limits, name):
+    (line,) = [line[len(name) :] for line in limits.splitlines() if line.startswith(name)]
+    return int(line.split()[0]) if line.split()[0].isdigit() else None
 
 
 @contextlib.contextmanager
-def marked_helpers():
-    """While this lasts, the helpers that this process brings about can be told from others. Gives the mark."""
+def marked_helpers(of_all=False):
+    """While this lasts, the helpers that this process brings about can be told from others. Gives their marks; C(of_all): also those of other times."""
     before = resource.getrlimit(resource.RLIMIT_MSGQUEUE)
-    mark = before[1] - 1 - os.getpid() % 100000 if before[1] > 0 else 10**6 + os.getpid()
+    first = (before[1] if before[1] > 0 else 10**6) - _SIZES * (os.getpid() % 4000 + 1)
+    mark = first + next(_numbers) % _SIZES
     resource.setrlimit(resource.RLIMIT_MSGQUEUE, (mark, before[1]))
     try:
-        yield mark
+        yield range(first, first + _SIZES) if of_all else (mark,)
     finally:
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, before)
+
+
+def dead_helpers():
+    """The folders of helpers that live no more: no helper has opened them."""
+    places = ["/run", "/tmp", *glob.glob("/run/user/*")]
+    found = {path for place in places for path in glob.glob(f"{place}/graceful_azure-*")}
+    for pid in helpers() if found else ():
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                found.discard(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return found
 
 
 def cpu_seconds(pids):
