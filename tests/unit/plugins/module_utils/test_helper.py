@@ -23,6 +23,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _helper, _helper_client
 
 from tests.support.patience import patient
+from tests.support.processes import helpers, marked_helpers
 
 # Stands for a module: it has an archive, a secret in its environment, and goes on as the helper.
 MODULE = r"""
@@ -101,17 +102,6 @@ NOBODY = 65534
 FOR_ROOT = pytest.mark.skipif(not IS_ROOT, reason="only root can be another user: sudo make test")
 
 
-def running():
-    """The processes of helpers that live."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            with open("/proc/%s/cmdline" % pid, "rb") as command, open("/proc/%s/stat" % pid, "rb") as state:
-                if command.read().startswith(_helper.NAME) and state.read().rpartition(b")")[2].split()[0] != b"Z":
-                    found.append(int(pid))
-    return found
-
-
 def until(is_so, seconds=5):
     ends = time.monotonic() + patient(seconds)
     while not is_so():
@@ -122,9 +112,9 @@ def until(is_so, seconds=5):
 class Bed:
     """A folder in which helpers listen."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, marks):
         self.folder = folder
-        self.before = running()
+        self.marks = marks
 
     @property
     def path(self):
@@ -177,7 +167,7 @@ class Bed:
         return client
 
     def processes(self):
-        return [pid for pid in running() if pid not in self.before]
+        return helpers(self.marks)
 
     def helper(self):
         """The process that listens."""
@@ -198,9 +188,10 @@ class Bed:
 @pytest.fixture
 def bed():
     # A path of a socket has 107 bytes at most.
-    one = Bed(tempfile.mkdtemp(prefix="ga-", dir="/tmp"))
-    yield one
-    one.close()
+    with marked_helpers() as marks:
+        one = Bed(tempfile.mkdtemp(prefix="ga-", dir="/tmp"), marks)
+        yield one
+        one.close()
 
 
 @pytest.fixture
