@@ -11,7 +11,7 @@ name: watcher_mistakes
 short_description: "Internal: what is wrong with the variables of the role event_watcher"
 version_added: 1.0.0
 description:
-  - Internal to the roles of this collection. Options and results may change with every release.
+  - Internal to the playbooks of this collection. Options and results may change with every release.
 author:
   - The graceful.azure authors (@graceful-azure)
 options:

@@ -12,7 +12,7 @@ module: alone
 short_description: "Internal: what one host does next in a role that is used alone"
 version_added: 1.0.0
 description:
-  - Internal to the roles of this collection. Options and results may change with every release.
+  - Internal to the playbooks of this collection. Options and results may change with every release.
   - With O(role), checks the variables that this role reads and begins it for one host. After that, says after each pass how the role goes on.
   - Runs on the controller for each host and connects to none. It never fails. Mistakes and failures are RV(failure), which the last task of the role tells.
 extends_documentation_fragment:
