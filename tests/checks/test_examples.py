@@ -16,7 +16,6 @@ import textwrap
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.graceful.azure.plugins.module_utils import _module_of_call
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.checkout import ROOT, must_pass
@@ -73,7 +72,7 @@ def options_of(module):
             raise Called(given)
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Called) as called:
-            patch.setattr(code if hasattr(code, "AnsibleModule") else _module_of_call, "AnsibleModule", tell)
+            patch.setattr(code, "AnsibleModule", tell)
             code.main()
         (given,) = called.value.args
         return given["argument_spec"], {key: given.get(key) for key in CONDITIONS}

@@ -34,7 +34,7 @@ LAYERS = [
     DECIDING,
     DUTIES,
     SEEN,
-    ("module_utils/_handle.py", "module_utils/_module_of_call.py"),
+    ("module_utils/_handle.py",),
     tuple(f"module_utils/_duties/{name}.py" for name in ("handle", "machine")),
     tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
     ("module_utils/_duties/registry.py",),
