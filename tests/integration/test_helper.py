@@ -6,17 +6,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import signal
 
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.meanwhile import Meanwhile
 from tests.support.needs import FAR_HOST
 from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.processes import dead_helpers, descendants, helpers, kill, marked_helpers
-from tests.support.site import wait_until
+from tests.support.site import Site, wait_until
 from tests.support.sudo_host import PASSWORD, USERS, SudoHost
 
 pytestmark = pytest.mark.timeout(120)
@@ -217,6 +220,37 @@ def test_an_act_goes_on_when_the_controller_is_killed(bed):
     process.communicate(timeout=patient(20))
     wait_until(lambda: notes.read_text() == "begun x\ndone x\n", 5, "the end of the act")
     wait_until(bed.is_clean, 8, "the end of the helper")
+
+
+class Seen(Meanwhile):
+    """The helpers that a run has had."""
+
+    def __init__(self, bed):
+        super().__init__()
+        self.bed = bed
+        self.leaders = set()
+
+    def _run(self):
+        while not self._ends.wait(0.1):
+            for pid in self.bed.processes():
+                with contextlib.suppress(ProcessLookupError):
+                    self.leaders.add(os.getsid(pid))
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_run_comes_to_the_same_with_helpers_and_without(bed, is_wanted):
+    """At its end the machines are told, so that nothing of it stays there."""
+    site = Site(bed.folder)
+    site.write_inventory(**{name: {"graceful_azure_helper": is_wanted} for name in (*site.names, "lb1")})
+    try:
+        with Seen(bed) as seen:
+            run = site.see_a_reboot_through()
+        assert "requests start modules" not in run.output
+        # Of each host, and of the machine of HAProxy.
+        assert len(seen.leaders) == (3 if is_wanted else 0)
+        wait_until(bed.is_clean, 2, "the end of the helpers")
+    finally:
+        site.close()
 
 
 # -- over ssh ----------------------------------------------------------------------------------------------------------------------------------------
