@@ -203,8 +203,8 @@ case ${1:-} in
         [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" redis-server=redis-server redis-sentinel=redis-sentinel redis-cli=redis-tools)
         ;;
     test | long)
-        needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light sudo=sudo openssl=openssl)
-        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless redis-server=redis-server redis-sentinel=redis-sentinel)
+        needed=("${demo[@]}" shellcheck=shellcheck nginx=nginx-light)
+        [ "$(id -u)" != 0 ] || needed+=("${guests[@]}" java=default-jre-headless redis-server=redis-server redis-sentinel=redis-sentinel sudo=sudo)
         # The balancers of docs/your-own-balancer.md. Many kernels lack IPVS, so that one runs in a kernel of its own, which is packaged for one architecture.
         needed+=(apache2=apache2-bin)
         if [ "$(id -u)" = 0 ] && [ "$(uname -m)" = x86_64 ]; then
