@@ -33,6 +33,8 @@ APPROVING = 5.0
 """Seconds that one attempt to approve may take at least. What did not come to its end is tried again in the next pass."""
 APPROVING_OUTSIDE = 10.0
 """The same for an attempt from outside, which may have to log in first."""
+PATIENT = 180.0
+"""The same if nobody tries again. The first request of a VM may take two minutes. Every attempt has an end, or it would be cut off and sent after that."""
 
 
 def acts_of(step: StepJson, host: Host, run: Run) -> Acts:
@@ -96,7 +98,7 @@ def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
         ready_resources=step["ready_resources"],
         ready_until=step["ready_until"],
         resource_name=host.settings.resource_name or host.observation.resource_name,
-        timeout=None if step.get("patient") else max(APPROVING, run.observe_timeout),
+        timeout=max(PATIENT if step.get("patient") else APPROVING, run.observe_timeout),
         record=step.get("record"),
     )
     return [(None, [sent])]

@@ -297,6 +297,12 @@ class TestApproveEvent:
         assert role.turns()[0]["acts"][0]["args"]["record"] is True
         assert role.tell(self.sent("E1"))["finished"]
 
+    @pytest.mark.parametrize("wait", [False, True])
+    def test_each_attempt_ends_by_itself_before_it_is_cut_off(self, wait):
+        role = self.approve(wait=wait, event_ids=["E1"], ready_resources=["web1"])
+        # A VM that has never asked for events may wait two minutes for the first answer.
+        assert role.turns()[0]["acts"][0]["args"]["timeout"] >= (120 if wait else 5)
+
     def test_a_service_that_does_not_tell_the_name_of_the_host(self):
         told = self.approve().tell(events=[event(affects_host=None)], resource_name=None)
         assert "set graceful_azure_resource_name" in told["failure"] and not told["result"]["done"]
