@@ -120,7 +120,8 @@ class ActionModule(LookAction):
             return answer["acts"], TRAFFIC[turn["provider"]].read(dict(answer["look"], at=time.time()), options)
         options = self._with_own("host_observation", turn["options"])
         journal = options.pop("journal", None)
-        look = {"call": "host_observation", "args": options, "rest": rest_of(turn, self._interval), "at_once": {"wait": 0.0}}
+        interval = INTERVAL if any(act["part"] == "sent" for act in due) else self._interval
+        look = {"call": "host_observation", "args": options, "rest": rest_of(turn, interval), "at_once": {"wait": 0.0}}
         answer = self.ask(request_of(look, calls, journal), task_vars, self._interval + host_seconds(options))
         return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
 
@@ -157,8 +158,8 @@ def _done_file(args, task_vars):
 
 def _at_once(act):
     """When the look after an act waits for nothing. The last step is taken when the host is idle. If a step waits itself, it is seen in the next pass whether
-    the host is."""
-    if act["part"] == "drained":
+    the host is. The host may go down as soon as it is approved, and the answer with it."""
+    if act["part"] in ("drained", "sent"):
         return "begun"
     return "undone" if act["part"] == "steps" and act["args"].get("timeout") else ""
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -26,7 +27,7 @@ def taking(monkeypatch):
     monkeypatch.setattr(turn_action, "_done", {})
     monkeypatch.setattr(turn_action.LookAction, "run", lambda self, tmp=None, task_vars=None: {})
 
-    def take(acts, **results):
+    def take(acts, turn=None, interval=1.0, slept=None, **results):
         looks = []
 
         def answer(call, args, *_machine):
@@ -35,11 +36,11 @@ def taking(monkeypatch):
 
         def ask(_action, request, *_more):
             failure = next((result for result in results.values() if "unreachable" in result), None)
-            return dict(failure) if failure else _handle.handle(request, lambda _params: ThisMachine(sleep=lambda _seconds: None))
+            return dict(failure) if failure else _handle.handle(request, lambda _params: ThisMachine(sleep=(slept if slept is not None else []).append))
 
         action = turn_action.ActionModule.__new__(turn_action.ActionModule)
-        turn = {"name": "web1", "acts": acts, "balancers": [], "options": {"wait": 2.0, "await_idle": True}}
-        action._task = SimpleNamespace(args={"turn": turn, "number": 3, "state_dir": "/state"}, delegate_to=None)
+        turn = {"name": "web1", "acts": acts, "balancers": [], "options": {"wait": 2.0, "await_idle": True}, **(turn or {})}
+        action._task = SimpleNamespace(args={"turn": turn, "number": 3, "state_dir": "/state", "interval": interval}, delegate_to=None)
         action._connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
         monkeypatch.setattr(_handle, "answer", answer)
         monkeypatch.setattr(_look_action, "ask_machine", ask)
@@ -70,6 +71,13 @@ def test_steps_before_the_host_is_idle_do_not_say_that_it_is(take):
 
 def test_nor_after_a_failure(take):
     assert waits(take(ACTS, cluster_hold={"failed": True, "msg": "no"})) == [0.0]
+
+
+def test_an_approval_is_answered_at_once_since_the_host_may_go_down(take, monkeypatch):
+    monkeypatch.setattr(turn_action, "is_windows", lambda *_: False)
+    sent, slept = {"part": "sent", "module": "approval_hold", "args": {"event_ids": ["E1"], "timeout": 5.0}}, []
+    assert waits(take([sent], {"read_at": time.time()}, 30.0, slept, approval_hold={"changed": True, "approved": ["E1"]})) == [0.0]
+    assert max(slept) <= 1.0
 
 
 def test_a_host_that_cannot_be_reached_is_asked_once(take):
