@@ -63,7 +63,7 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
     told: list[Result | None] = []
     goes_on, at_once = True, False
     for act in request.get("acts") or ():
-        result = answer(act["call"], act["args"], machine, spec_of) if goes_on != bool(act.get("otherwise")) else None
+        result = answer(act.get("call"), act.get("args"), machine, spec_of) if goes_on != bool(act.get("otherwise")) else None
         told.append(result)
         is_done = result is not None and bool(result.get("done"))
         if act.get("counts"):
@@ -73,16 +73,20 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
     look = request.get("look")
     if not look:
         return {"acts": told, **missed}
-    here.sleep(max(0.0, float(look.get("rest") or 0.0) - (here.monotonic() - began)))
-    return {
-        **missed,
-        "acts": told,
-        "look": answer(look["call"], dict(look["args"], **look.get("at_once") or {}) if at_once else look["args"], machine, spec_of),
-    }
+    rest = look.get("rest")
+    here.sleep(max(0.0, (rest if isinstance(rest, (int, float)) else 0.0) - (here.monotonic() - began)))
+    args = look.get("args")
+    if at_once and isinstance(args, dict):
+        args = dict(args, **look.get("at_once") or {})
+    return {**missed, "acts": told, "look": answer(look.get("call"), args, machine, spec_of)}
 
 
-def answer(name: str, args: Params, machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
+def answer(name: Any, args: Any, machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
     """The result of one call."""
+    if not isinstance(name, str) or name not in CALLS:
+        return {"failed": True, "changed": False, "msg": "call: %r is none of %s." % (name, ", ".join(CALLS))}
+    if not isinstance(args, dict):
+        return {"failed": True, "changed": False, "msg": "args: %r is no dictionary of the options of %s." % (args, name)}
     call = CALLS[name]()
     checked = ArgumentSpecValidator(spec_of(call.spec), **call.conditions).validate({option: value for option, value in args.items() if value is not None})
     if checked.error_messages:

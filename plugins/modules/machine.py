@@ -28,6 +28,20 @@ options:
     description:
       - Acts and a look, as C(plugins/module_utils/_handle.py) says. What goes wrong in one of them is in its result.
     type: dict
+    suboptions:
+      acts:
+        description:
+          - The acts, in their order.
+        type: list
+        elements: dict
+      look:
+        description:
+          - The look.
+        type: dict
+      journal:
+        description:
+          - What the journal of the machine is told first.
+        type: dict
   call:
     description:
       - The name of one call. Its result is that of this module.
@@ -76,17 +90,23 @@ helper:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
-from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS, answer, handle
+from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._helper import start
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 
-OPTIONS = {"request": {"type": "dict"}, "call": {"type": "str"}, "args": {"type": "dict", "default": {}}, "helper": {"type": "str"}}
-ONE = [("request", "call")]
+REQUEST = {"acts": {"type": "list", "elements": "dict"}, "look": {"type": "dict"}, "journal": {"type": "dict"}}
+OPTIONS = {
+    "request": {"type": "dict", "options": REQUEST},
+    "call": {"type": "str"},
+    "args": {"type": "dict", "default": {}},
+    "helper": {"type": "str"},
+}
+CONDITIONS = {"required_one_of": [("request", "call")], "mutually_exclusive": [("request", "call")]}
 
 
 def main():
     # The request goes into no log: Ansible would write all of it there.
-    module = AnsibleModule(argument_spec=OPTIONS, required_one_of=ONE, mutually_exclusive=ONE, supports_check_mode=True, no_log=True)
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True, no_log=True, **CONDITIONS)
 
     def machine(still_wanted):
         def there(params):
@@ -101,8 +121,6 @@ def main():
     if call is None:
         result = answer_request(module.params, end_unless_read)
         module.exit_json(**(dict(result, helper=start(helper, answer_request)) if helper else result))
-    if call not in CALLS:
-        module.fail_json(msg="call: %r is none of %s." % (call, ", ".join(CALLS)))
     result = answer(call, module.params["args"], machine(end_unless_read))
     for warning in result.pop("warnings", ()):
         module.warn(warning)

@@ -25,6 +25,7 @@ from ansible_collections.graceful.azure.plugins.modules import (
     connections_info,
     duty,
     duty_info,
+    machine,
     scheduled_events_approve,
     scheduled_events_info,
     scheduled_events_wait,
@@ -64,11 +65,12 @@ CALLS = (
 def run(action: ActionBase, name: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
     """Run a module, or answer a call. Returns the result."""
     if name == "machine":
-        return (
-            answer_request(action, args["request"], task_vars, pause)
-            if args.get("request")
-            else run(action, str(args.get("call")), args.get("args") or {}, task_vars)
-        )
+        params, mistakes = _check(machine.OPTIONS, machine.CONDITIONS, args)
+        if mistakes:
+            return {"failed": True, "changed": False, "msg": mistakes}
+        if params["request"] is None:
+            return run(action, params["call"], params["args"], task_vars)
+        return answer_request(action, params["request"], task_vars, pause)
     if name in CALLS:
         windows = Windows(action, task_vars, pause)
         return answer(name, _with_folder(args), _machines(windows), _spec_of)
@@ -87,14 +89,12 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
 
 def answer_request(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
     """What the module machine returns for a request to a machine that runs modules."""
-    asked = [*(request.get("acts") or ()), *([request["look"]] if request.get("look") else ())]
-    unknown = [each["call"] for each in asked if each["call"] not in CALLS]
+    acts, looks = request.get("acts") or [], [request["look"]] if request.get("look") else []
+    unknown = [each.get("call") for each in [*acts, *looks] if each.get("call") not in CALLS]
     if unknown:
         return {"failed": True, "changed": False, "msg": f"graceful.azure.{unknown[0]} does not run on Windows hosts."}
-    there = {key: [dict(each, args=_with_folder(each["args"])) for each in request.get(key) or ()] for key in ("acts",)}
-    look = request.get("look")
-    given = dict(there, look=dict(look, args=_with_folder(look["args"]))) if look else there
-    return handle(given, _machines(Windows(action, task_vars, pause)), _spec_of)
+    acts, looks = ([dict(each, args=_with_folder(each.get("args"))) for each in some] for some in (acts, looks))
+    return handle({"acts": acts, "look": next(iter(looks), None)}, _machines(Windows(action, task_vars, pause)), _spec_of)
 
 
 def _machines(windows: Windows) -> Callable[[Mapping[str, Any]], DutiesThere]:
@@ -115,7 +115,9 @@ def _spec_of(spec: Options) -> Options:
     return spec
 
 
-def _with_folder(args: Options) -> Options:
+def _with_folder(args: Any) -> Any:
+    if not isinstance(args, dict):
+        return args  # which is a mistake
     given = {key: value for key, value in args.items() if not key.startswith("_ansible_")}
     if given.get("state_dir") == DEFAULT_STATE_DIR:
         given["state_dir"] = STATE_DIR  # in place of the default of other hosts
