@@ -463,6 +463,9 @@ class Helper:
         try:
             kind, request = _received(client, self.monotonic)
             if kind == ASK:
+                if _is_gone(client):
+                    # The request may have waited for its turn for long, and be wrong by now.
+                    return
                 answer = self.handle(request, still_wanted)
             elif kind == FAREWELL:
                 os.kill(helper, signal.SIGTERM)

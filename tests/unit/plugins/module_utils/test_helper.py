@@ -579,6 +579,21 @@ def test_more_than_it_handles_at_once_wait_for_their_turn(bed, notes):
     assert len(words(notes)) == 10
 
 
+def test_what_waited_for_its_turn_is_not_begun_when_nobody_waits_for_it_any_more(bed, notes, tmp_path):
+    bed.start(AT_ONCE=1)
+    late = tmp_path / "late"
+    late.write_text("")
+    first = bed.begin({"act": patient(0.6), "file": str(notes)})
+    until(lambda: words(notes) == ["begun"])
+    second = bed.begin({"act": 0, "file": str(late)})
+    assert second.stdout.readline() == b"graceful_azure asked \n"
+    time.sleep(0.1)
+    second.kill()
+    second.communicate()
+    bed.end(first)
+    assert bed.ask({})["request"] == {} and words(late) == []
+
+
 def test_nobody_waits_for_the_output_of_the_helper(bed):
     """Ansible reads a module's output to its end, which comes when the last process closes it."""
     began = time.monotonic()
