@@ -12,11 +12,20 @@ import time
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import INTERVAL, LookAction, balancer_seconds, host_seconds, request_of, rest_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import (
+    INTERVAL,
+    LookAction,
+    balancer_seconds,
+    grace,
+    host_seconds,
+    request_of,
+    rest_of,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, farewell, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
+from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit
 
 OWN = {
     "approval_hold": ("state_dir", "imds_url"),
@@ -57,8 +66,10 @@ class ActionModule(LookAction):
 
     def _part(self, task_vars):
         """Tell the machine that the run is over. If that is not possible, what runs there for the run ends by itself."""
-        with contextlib.suppress(AnsibleError, OSError):
+        with contextlib.suppress(AnsibleError, OSError, CutOffError), TimeLimit(grace(task_vars)):
             farewell(self, task_vars)
+            return {"changed": False}
+        self._connection._shell.tmpdir = None  # nobody tries to remove it there
         return {"changed": False}
 
     def _act(self, turn, task_vars, news):

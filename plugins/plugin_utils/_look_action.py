@@ -88,6 +88,12 @@ def rest_of(turn: Json, interval: float) -> float:
     return max(0.0, min(interval, interval - since))
 
 
+def grace(task_vars: Variables) -> float:
+    """Seconds that a request may take beyond the time of what is asked."""
+    beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
+    return GRACE + GRACE_EACH * beside
+
+
 def host_seconds(args: Options) -> float:
     """How long a look at a host may take."""
     timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
@@ -113,9 +119,8 @@ class LookAction(ActionBase):
         C(ended), and nothing else but C(watched), the end of the look.
         """
         began = time.time()
-        beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
         acts = request.get("acts") or []
-        seconds += GRACE + GRACE_EACH * beside + (OVERHEAD if is_windows(self, task_vars) else 0.0)
+        seconds += grace(task_vars) + (OVERHEAD if is_windows(self, task_vars) else 0.0)
         seconds += sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
         limit = TimeLimit(seconds, is_unwanted, must_finish=bool(acts))
         answer: Json = {}

@@ -15,6 +15,8 @@ from ansible_collections.graceful.azure.plugins.module_utils import _handle
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action
 
+from tests.support.patience import patient
+
 ACTS = [
     {"part": "steps", "module": "cluster_hold", "args": {"type": "pacemaker"}},
     {"part": "drained", "module": "task_hold", "args": {"name": ["drained"]}},
@@ -82,3 +84,16 @@ def test_an_approval_is_answered_at_once_since_the_host_may_go_down(take, monkey
 
 def test_a_host_that_cannot_be_reached_is_asked_once(take):
     assert waits(take(ACTS, cluster_hold={"unreachable": True, "msg": "no route"})) == []
+
+
+def test_a_machine_that_hangs_does_not_keep_the_run_from_its_end(monkeypatch):
+    monkeypatch.setattr(_look_action, "GRACE", 0.1)
+    monkeypatch.setattr(_look_action, "GRACE_EACH", 0.0)
+    monkeypatch.setattr(turn_action.LookAction, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(turn_action, "farewell", lambda *_: time.sleep(patient(10)))
+    action = turn_action.ActionModule.__new__(turn_action.ActionModule)
+    action._task = SimpleNamespace(args={"turn": {"name": "web1", "farewell": True}}, delegate_to=None)
+    action._connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp/x"))
+    began = time.monotonic()
+    assert action.run(task_vars={"inventory_hostname": "web1"}) == {"changed": False}
+    assert time.monotonic() - began < patient(5)

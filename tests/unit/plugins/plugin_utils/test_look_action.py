@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import 
 
 from tests.support.patience import patient
 
-TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"]}
+TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"], "graceful_azure_helper": False}
 
 
 @pytest.fixture
@@ -31,6 +31,7 @@ def action(monkeypatch):
     action = ActionModule.__new__(ActionModule)
     action.closed = []
     action._task = types.SimpleNamespace(delegate_to=None)
+    action._templar = types.SimpleNamespace(template=lambda value: value)
     action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/tmp/x"), close=lambda: action.closed.append(True))
 
     def start():
@@ -180,7 +181,7 @@ def test_the_more_looks_at_once_the_longer_each_may_take(action, monkeypatch):
     monkeypatch.setattr(_look_action, "TimeLimit", Limit)
     action._execute_module = lambda **_args: {"acts": []}
     for forks, hosts in ((5, 100), (50, 20), (None, 1)):
-        action.look("module", {}, {"ansible_forks": forks, "ansible_play_hosts_all": ["web"] * hosts}, 5.0)
+        action.look("module", {}, dict(TASK_VARS, ansible_forks=forks, ansible_play_hosts_all=["web"] * hosts), 5.0)
     assert limits == pytest.approx([10.1, 25.1, 6.1])
 
 
