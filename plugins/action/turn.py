@@ -163,7 +163,8 @@ def _parts(acts):
 def _done_file(args, task_vars):
     """The record of the task file that ran at the end of the former pass and said that it is done, or None."""
     file = args.get("file")
-    failed = (task_vars.get("graceful_azure_failure") or {}).get("pass") == args.get("number")
+    # Before core 2.19, a template turns a number into a text.
+    failed = str((task_vars.get("graceful_azure_failure") or {}).get("pass")) == str(args.get("number"))
     return file["record"] if file and not failed and boolean(task_vars.get(DONE), strict=False) else None
 
 

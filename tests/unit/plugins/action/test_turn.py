@@ -97,3 +97,11 @@ def test_a_machine_that_hangs_does_not_keep_the_run_from_its_end(monkeypatch):
     began = time.monotonic()
     assert action.run(task_vars={"inventory_hostname": "web1"}) == {"changed": False}
     assert time.monotonic() - began < patient(5)
+
+
+@pytest.mark.parametrize("number", [3, "3"])
+@pytest.mark.parametrize(("failed_in", "record"), [(3, None), (2, "drain_host_step_x")])
+def test_a_file_that_failed_is_not_done_whatever_it_has_set_before(number, failed_in, record):
+    args = {"file": {"record": "drain_host_step_x", "path": "out.yml"}, "number": number}
+    task_vars = {"graceful_azure_done": True, "graceful_azure_failure": {"pass": failed_in, "message": "no"}}
+    assert turn_action._done_file(args, task_vars) == record
