@@ -98,8 +98,10 @@ def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
         except ValueError as error:
             found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
             continue
-        # A sentence about a cluster does not name it.
-        found.extend(sentence if duty.title in sentence else "%s: %s" % (duty.title, sentence) for sentence in duty.see()["busy"])
+        seen = duty.see()
+        # What is not there is as good as off. A sentence about a cluster does not name it.
+        busy = [] if seen["details"].get("missing") else seen["busy"]
+        found.extend(sentence if duty.title in sentence else "%s: %s" % (duty.title, sentence) for sentence in busy)
     return found
 
 

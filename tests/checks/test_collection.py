@@ -60,7 +60,7 @@ def test_the_next_release_lists_what_is_new():
     }
     galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
     next_release = tuple(map(int, galaxy["version"].split(".")))
-    assert len(claimed) > 40
+    assert len(claimed) > 20
     assert sorted(name for name, version in claimed if version > next_release) == []
     released = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text(encoding="utf-8"))["releases"]
     assert released or {version for _name, version in claimed} == {next_release}

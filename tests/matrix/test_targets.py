@@ -29,6 +29,7 @@ pytestmark = pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)
 SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
 NOT_ON_HOSTS = {
+    "alone",
     "azure_event_acknowledge",
     "check_awx_setup",
     "check_settings",

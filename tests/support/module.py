@@ -12,23 +12,30 @@ import sys
 from unittest import mock
 
 from ansible.module_utils import basic
-from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
 
 from tests.support.patience import patient
 
 # Ansible sends a module's arguments on its standard input; core 2.19 and later want to know the profile of serialisation.
 PROGRAM = """
-import os, runpy, sys
+import io, json, os, runpy, sys
 user, sys.path[:0] = int(sys.argv[2]), sys.argv[3:]
 import ansible.module_utils.basic as basic
 for name in ("_ANSIBLE_PROFILE",):
     if hasattr(basic, name):
         setattr(basic, name, "legacy")
-module = "ansible_collections.graceful.azure.plugins.modules." + sys.argv[1]
+called = sys.argv[1]
+module = "ansible_collections.graceful.azure.plugins.modules."
+from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
+if called in CALLS:
+    # Something that a machine is asked.
+    args = json.load(sys.stdin)["ANSIBLE_MODULE_ARGS"]
+    given = {"_ansible_check_mode": args.pop("_ansible_check_mode", False), "call": called, "args": args}
+    sys.stdin = io.TextIOWrapper(io.BytesIO(json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode()))
+    called = "machine"
+module += called
 __import__(module)
-if sys.argv[1] == "machine":
+if called == "machine":
     # What it needs is loaded later, by a user who may not read it here.
-    from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
     for load in CALLS.values():
         load()
 if user >= 0:
@@ -45,8 +52,6 @@ def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
 
     ``user`` is the id to run as, for root alone. ``prefix`` is a command that runs another.
     """
-    if name in CALLS:
-        name, arguments = "machine", {"call": name, "args": arguments}
     process = subprocess.Popen(
         [*prefix, sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
         stdin=subprocess.PIPE,

@@ -83,8 +83,7 @@ def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:
     for _name, thing, record in things:
         missing = driver.missing(thing)
         if missing and record is None:
-            # What is not there is as good as off.
-            return dict(duty.unseen(missing), busy=[])
+            return dict(duty.unseen(missing), details={"missing": True})
     conditions = [driver.condition(record, thing) for _name, thing, record in things]
     down = [driver.is_down(thing) for _name, thing, _record in things]
     is_moving = any(condition in (STOPPING, STARTING) for condition in conditions) or any(down) and not all(down)
