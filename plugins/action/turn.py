@@ -53,7 +53,7 @@ class ActionModule(LookAction):
         news = News(self._task.args["news"], self._task.args.get("known") or ()) if self._task.args.get("news") else None
         acts, look = self._act(turn, task_vars, news)
         if "options" in turn and look is None:
-            look = self._look(turn, task_vars, news)
+            look = self._look(turn, task_vars, news, at_once=any(act.get("failed") or act.get("unreachable") for act in acts))
         result = {"changed": False} if look is None else look
         if acts:
             result.update(acts=acts, changed=any(act.get("changed") for act in acts))
@@ -136,10 +136,11 @@ class ActionModule(LookAction):
         answer = self.ask(request_of(look, calls, journal), task_vars, self._interval + host_seconds(options))
         return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
 
-    def _look(self, turn, task_vars, news):
+    def _look(self, turn, task_vars, news, at_once):
         if "module" in turn:
             return self.look_at_balancer(TRAFFIC[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
-        return self.look_at_host(self._with_own("host_observation", turn["options"]), task_vars, news, turn, self._interval)
+        options = self._with_own("host_observation", turn["options"])
+        return self.look_at_host(dict(options, wait=0.0) if at_once else options, task_vars, news, turn, self._interval)
 
     @property
     def _interval(self):

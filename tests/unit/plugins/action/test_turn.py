@@ -75,6 +75,12 @@ def test_nor_after_a_failure(take):
     assert waits(take(ACTS, cluster_hold={"failed": True, "msg": "no"})) == [0.0]
 
 
+def test_nor_if_what_comes_later_is_not_begun(take):
+    file = {"record": "drain_host_step_x", "path": "out.yml"}
+    acts = [{"part": "steps", "module": "task_hold", "args": {"state": "present"}, "file": file}, ACTS[1]]
+    assert waits(take(acts, task_hold={"failed": True, "msg": "no"})) == [0.0]
+
+
 def test_an_approval_is_answered_at_once_since_the_host_may_go_down(take, monkeypatch):
     monkeypatch.setattr(turn_action, "is_windows", lambda *_: False)
     sent, slept = {"part": "sent", "module": "approval_hold", "args": {"event_ids": ["E1"], "timeout": 5.0}}, []
