@@ -67,9 +67,11 @@ ANSWER_LIMIT = 64 << 20
 
 # What the kernel shows as the name of the process.
 NAME = b"graceful_azure"
-# The folder and the socket in it. The folder lies in one of these, which belong to root or the user alone, or keep what is in them from others.
+# The folder, and the socket in it, with the name that it has until it listens. The folder lies in one of these, which belong to root or the user
+# alone, or keep what is in them from others.
 PREFIX = "graceful_azure-"
 SOCKET = "s"
+NEW = "s.new"
 PLACES = ("/run", "/run/user/%d", "/tmp")
 # Seconds after which a folder whose helper was killed is removed by the next one.
 STALE = 60.0
@@ -261,7 +263,7 @@ class Listener:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # A client takes a socket on which nobody listens for that of a helper that was killed, and removes it.
-            new = self.path + ".new"
+            new = os.path.join(folder, NEW)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(new)
             self.socket.bind(new)
@@ -347,9 +349,11 @@ def _remove_if_stale(folder: str, now: float) -> None:
         found = os.fstat(lock)
         if found.st_uid == os.geteuid() and now - found.st_mtime > STALE:
             _lock(lock)
-            for name in os.listdir(lock):
-                os.unlink(name, dir_fd=lock)
-            os.rmdir(folder)
+            # A folder of that name may be somebody's own.
+            if set(os.listdir(lock)) <= {SOCKET, NEW}:
+                for name in os.listdir(lock):
+                    os.unlink(name, dir_fd=lock)
+                os.rmdir(folder)
     finally:
         os.close(lock)
 

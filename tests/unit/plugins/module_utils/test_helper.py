@@ -410,15 +410,19 @@ def test_the_client_removes_what_a_killed_one_has_left(bed):
 
 def test_the_next_one_removes_what_killed_ones_have_left(bed):
     """Nobody may be left who asks."""
-    folders = {name: os.path.join(bed.folder, _helper.PREFIX + name) for name in ("old", "new", "here")}
+    folders = {name: os.path.join(bed.folder, _helper.PREFIX + name) for name in ("old", "new", "here", "records")}
     for folder in folders.values():
         os.mkdir(folder, 0o700)
         with socket.socket(socket.AF_UNIX) as killed:
             killed.bind(os.path.join(folder, "s"))
+    with open(os.path.join(folders["records"], "service.json"), "w") as record:
+        record.write("{}")
     long_ago = time.time() - _helper.STALE - 1
-    os.utime(folders["old"], (long_ago, long_ago))
+    for name in ("old", "records"):
+        os.utime(folders[name], (long_ago, long_ago))
     assert bed.start() is None
-    assert sorted(os.listdir(bed.folder)) == ["graceful_azure-here", "graceful_azure-new"]
+    assert sorted(os.listdir(bed.folder)) == ["graceful_azure-here", "graceful_azure-new", "graceful_azure-records"]
+    assert sorted(os.listdir(folders["records"])) == ["s", "service.json"], "it is somebody's own"
     assert bed.ask({})["request"] == {}
 
 
