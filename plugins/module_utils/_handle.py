@@ -54,7 +54,7 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
     C(machine) makes the machine from the options of a call. C(spec_of): its options as they are on such a machine.
 
     Returns C(acts), one result for each that was begun (None for others), C(look), and C(journal_missed) if the journal did not take its entry. What went
-    wrong in a call is told in its result: C(failed), C(msg).
+    wrong in a call is told in its result: C(failed), C(msg). Once a machine cannot be reached any more (C(unreachable)), it is asked nothing more.
     """
     here = machine({})
     began = here.monotonic()
@@ -62,8 +62,12 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
     missed = {"journal_missed": True} if entry and not here.check_mode and not here.note(entry) else {}
     told: list[Result | None] = []
     goes_on, at_once = True, False
+    lost: Result | None = None
     for act in request.get("acts") or ():
-        result = answer(act.get("call"), act.get("args"), machine, spec_of) if goes_on != bool(act.get("otherwise")) else None
+        result = None
+        if goes_on != bool(act.get("otherwise")):
+            result = dict(lost or answer(act.get("call"), act.get("args"), machine, spec_of))
+            lost = result if result.get("unreachable") else None
         told.append(result)
         is_done = result is not None and bool(result.get("done"))
         if act.get("counts"):
@@ -73,6 +77,8 @@ def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spe
     look = request.get("look")
     if not look:
         return {"acts": told, **missed}
+    if lost:
+        return {**missed, "acts": told, "look": dict(lost)}
     rest = look.get("rest")
     here.sleep(max(0.0, (rest if isinstance(rest, (int, float)) else 0.0) - (here.monotonic() - began)))
     args = look.get("args")
@@ -97,6 +103,8 @@ def answer(name: Any, args: Any, machine: Callable[[Params], Machine], spec_of: 
         return call.run(params, there)
     except (DriverError, HoldError, ValueError) + call.errors + there.errors as error:
         return {"failed": True, "changed": False, "msg": str(error), **call.of_failure(params)}
+    except there.lost as error:
+        return {"unreachable": True, "changed": False, "msg": str(error)}
 
 
 def _held(hold: Callable[[Params, Machine, Request], Result]) -> Callable[[Params, Machine], Result]:

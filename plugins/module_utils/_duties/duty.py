@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
         # What else may go wrong in a duty there.
         errors: Errors
+        # What says that it cannot be reached any more.
+        lost: Errors
         check_mode: bool
         state_dir: str
         # Those on which the host serves.

@@ -26,6 +26,7 @@ class ThisMachine:
     """The machine on which this runs. Another platform has a class of its own."""
 
     errors: Errors = ()
+    lost: Errors = ()
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
@@ -94,11 +95,13 @@ def answer_request(action: ActionBase, request: Json, task_vars: Variables, paus
     if unknown:
         return {"failed": True, "changed": False, "msg": f"graceful.azure.{unknown[0]} does not run on Windows hosts."}
     acts, looks = ([dict(each, args=_with_folder(each.get("args"))) for each in some] for some in (acts, looks))
-    return handle({"acts": acts, "look": next(iter(looks), None)}, _machines(Windows(action, task_vars, pause)), _spec_of)
+    # What the first acts came to is told even if the host goes down before the last, or before the look.
+    lost = (AnsibleConnectionFailure,) if acts else ()
+    return handle({"acts": acts, "look": next(iter(looks), None)}, _machines(Windows(action, task_vars, pause), lost), _spec_of)
 
 
-def _machines(windows: Windows) -> Callable[[Mapping[str, Any]], DutiesThere]:
-    return lambda params: DutiesThere(windows, params, windows.check_mode)
+def _machines(windows: Windows, lost: tuple[type[Exception], ...] = ()) -> Callable[[Mapping[str, Any]], DutiesThere]:
+    return lambda params: DutiesThere(windows, params, windows.check_mode, lost)
 
 
 def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
@@ -129,9 +132,10 @@ class DutiesThere(ThisMachine):
 
     errors: tuple[type[Exception], ...] = (WindowsError,)
 
-    def __init__(self, windows: Windows, params: Mapping[str, Any], check_mode: bool) -> None:
+    def __init__(self, windows: Windows, params: Mapping[str, Any], check_mode: bool, lost: tuple[type[Exception], ...] = ()) -> None:
         super().__init__(None, params.get("state_dir") or STATE_DIR, check_mode, params.get("ports") or (), windows.monotonic, windows.pause)
         self._windows = windows
+        self.lost = lost
 
     @staticmethod
     def refuses(kind: str) -> str:

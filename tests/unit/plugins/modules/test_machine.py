@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.graceful.azure.plugins.module_utils import _handle
 from ansible_collections.graceful.azure.plugins.module_utils._handle import handle
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows_modules
 
@@ -39,3 +43,30 @@ def test_a_request_that_is_none_is_refused_on_both_platforms(request_):
 @pytest.mark.parametrize("args", [{"call": "hold_repair", "args": "x"}, {}, {"call": "hold_repair", "request": {}}])
 def test_windows_hosts_check_the_options_of_the_module_too(args):
     assert windows_modules.run(None, "machine", args, {})["failed"] and run_module("machine", args)["failed"]
+
+
+def test_what_was_done_before_a_windows_host_goes_down_is_told(monkeypatch):
+    """Such as an approval: the host reboots as soon as it is sent."""
+    asked = []
+
+    def approve(params, machine):
+        asked.append("approval")
+        return {"changed": True, "approved": ["E1"], "done": True}
+
+    def look(params, machine):
+        asked.append("look")
+        raise AnsibleConnectionFailure("no route")
+
+    monkeypatch.setitem(_handle.CALLS, "approval_hold", lambda: _handle.Call({}, approve))
+    monkeypatch.setitem(_handle.CALLS, "task_hold", lambda: _handle.Call({}, look))
+    monkeypatch.setitem(_handle.CALLS, "host_observation", lambda: _handle.Call({}, look))
+    action = SimpleNamespace(_task=SimpleNamespace(check_mode=False))
+    sent, put, seen = ({"call": name, "args": {}} for name in ("approval_hold", "task_hold", "host_observation"))
+    answer = windows_modules.answer_request(action, {"acts": [sent], "look": seen}, {})
+    assert answer["acts"][0]["approved"] == ["E1"] and answer["look"]["unreachable"] and answer["look"]["msg"] == "no route"
+    asked.clear()
+    answer = windows_modules.answer_request(action, {"acts": [sent, put, put], "look": seen}, {})
+    assert asked == ["approval", "look"] and [act.get("unreachable", False) for act in answer["acts"]] == [False, True, True]
+    assert answer["look"]["unreachable"]
+    with pytest.raises(AnsibleConnectionFailure):
+        windows_modules.answer_request(action, {"look": seen}, {})
