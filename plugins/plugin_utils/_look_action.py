@@ -120,8 +120,8 @@ class LookAction(ActionBase):
         """
         began = time.time()
         acts = request.get("acts") or []
-        seconds += grace(task_vars) + (OVERHEAD if is_windows(self, task_vars) else 0.0)
-        seconds += sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
+        of_look = seconds + grace(task_vars) + (OVERHEAD if is_windows(self, task_vars) else 0.0)
+        seconds = of_look + sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
         limit = TimeLimit(seconds, is_unwanted, must_finish=bool(acts))
         answer: Json = {}
         try:
@@ -132,10 +132,9 @@ class LookAction(ActionBase):
                 self._connection.close()
                 return {"acts": [], "look": {"ended": True, "changed": False, "began": began, "watched": time.time()}}
             self._connection._shell.tmpdir = None
-            lost, failure = (
-                UNREACHABLE,
-                {"reached": False, "cut_off": seconds, "error": f"it answers, and the look did not come to its end within {seconds:g} s"},
-            )
+            said = f"it answers, and the look did not come to its end within {seconds:g} s"
+            # It says for how long the machine is spared, which need not be as long as acts may take.
+            lost, failure = UNREACHABLE, {"reached": False, "cut_off": of_look, "error": said}
         except AnsibleAuthenticationFailure as error:
             lost, failure = UNREACHABLE, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         except AnsibleConnectionFailure as error:

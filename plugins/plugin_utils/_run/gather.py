@@ -23,7 +23,7 @@ GONE: Json = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
 """The observation of a host that has left the play."""
 OF_ANSIBLE = (
     *("turn", "acts", "ansible_loop_var", "invocation", "failed", "_ansible_no_log", "_ansible_item_label", "_ansible_delegated_vars"),
-    *("ansible_facts", "warnings", "deprecations"),
+    *("ansible_facts", "diff", "warnings", "deprecations"),
 )
 """The keys of the result of a turn that do not belong to the observation."""
 
