@@ -221,7 +221,7 @@ left_out:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
-from ansible_collections.graceful.azure.plugins.module_utils._duties.handle import handle, shown
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
@@ -253,9 +253,9 @@ def run(params, machine):
     read_list(params["duties"], type(machine))
     check_seconds("timeout", params["timeout"])
     of_each = {key: params[key] for key in OF_ACTS}
-    in_order = params["duties"] if params["state"] == OUT else params["duties"][::-1]
-    acts = [dict(of_each, duty=entry, to=params["state"]) for entry in in_order]
-    answer = shown(handle({"acts": acts, "look": params["duties"], "timeout": params["timeout"]}, machine))
+    entries = params["duties"] if params["state"] == OUT else params["duties"][::-1]
+    acts = [dict(of_each, duty=entry, to=params["state"]) for entry in entries]
+    answer = shown(in_order({"acts": acts, "look": params["duties"], "timeout": params["timeout"]}, machine))
     answer["waiting_for"] = [sentence for act in answer["acts"] for sentence in act["waiting_for"]]
     answer["conflicts"] = [sentence for act in answer["acts"] for sentence in act["conflicts"]]
     failed = ["%s: %s" % (act["name"], act["failed"]) for act in answer["acts"] if act["failed"]]

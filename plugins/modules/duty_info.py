@@ -126,7 +126,7 @@ left_out:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._duties.handle import handle, shown
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
@@ -142,7 +142,7 @@ def argument_spec():
 
 def run(params, machine):
     read_list(params["duties"], type(machine))
-    return {"changed": False, "duties": shown(handle({"look": params["duties"]}, machine))["duties"], "left_out": []}
+    return {"changed": False, "duties": shown(in_order({"look": params["duties"]}, machine))["duties"], "left_out": []}
 
 
 def main():

@@ -35,7 +35,7 @@ LAYERS = [
     DUTIES,
     SEEN,
     ("module_utils/_handle.py",),
-    tuple(f"module_utils/_duties/{name}.py" for name in ("handle", "machine")),
+    tuple(f"module_utils/_duties/{name}.py" for name in ("in_order", "machine")),
     tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
     ("module_utils/_duties/registry.py",),
     (*(f"module_utils/_duties/{name}*.py" for name in ("azure", "cluster", "haproxy", "health_probe", "iis", "nginx", "service", "tasks")),),

@@ -11,9 +11,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._handle import CALL
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
 
-# What a call needs is loaded when it is first asked. Once a test has started Ansible's own loader in this process, that finds none of it.
-for load in CALLS.values():
-    load()
+
+def load_calls():
+    """Load what calls need. Else that is loaded when one is first asked, and Ansible's own loader, which a test may have started, finds none of it."""
+    for load in CALLS.values():
+        load()
+
+
+load_calls()
 
 
 def call(name, params, check=False, run_command=None, machine=None, **of_machine):

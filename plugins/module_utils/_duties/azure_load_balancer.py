@@ -70,8 +70,10 @@ class AzureLoadBalancerDuty(Duty):
                 yield option, "%r does not begin with https://; tokens are sent there" % url
 
     def look(self) -> dict[str, Any]:
-        pools, store = self._pools(LOOK_SECONDS)
-        driver = self._driver(pools, store, Request(True, []), LOOK_SECONDS)
+        machine = self.machine
+        pools = Pools(Client(self._access, LOOK_SECONDS, machine.monotonic, machine.sleep), dry=machine.check_mode)
+        where = [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None
+        driver = Addresses(pools, TagStore(pools), Request(True, []), *where, LOOK_SECONDS)
         driver.check()
         ((_name, address, record),) = driver.look()
         if address is None:
@@ -100,21 +102,14 @@ class AzureLoadBalancerDuty(Duty):
         return self._change(act)
 
     def _change(self, act: Act) -> dict[str, Any]:
-        machine = self.machine
         seconds = max(act.timeout, STEP_SECONDS)
-        pools, store = self._pools(seconds)
-        engine = Engine(self._driver(pools, store, act.request, seconds), store, act.request, machine.monotonic, machine.sleep)
-        engine.run(0.0 if machine.check_mode else max(act.timeout - STEP_SECONDS, 0.0))
+        engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds)
         up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
         return outcome(engine, still=["%s in pool %s is in rotation" % (self._known_as, self._short)] if up else [])
 
-    def _pools(self, seconds: float) -> tuple[Pools, TagStore]:
-        access = dict(dict.fromkeys(NOT_IN_ENTRIES), **self.given)
-        pools = Pools(Client(access, seconds, self.machine.monotonic, self.machine.sleep), dry=self.machine.check_mode)
-        return pools, TagStore(pools)
-
-    def _driver(self, pools: Pools, store: TagStore, request: Request, seconds: float) -> Addresses:
-        return Addresses(pools, store, request, [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None, seconds)
+    @property
+    def _access(self) -> dict[str, Any]:
+        return dict(dict.fromkeys(NOT_IN_ENTRIES), **self.given)
 
     @property
     def _known_as(self) -> str:
@@ -144,12 +139,18 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     timeout = check_seconds("timeout", params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
-    pools = Pools(Client(params, timeout, machine.monotonic, machine.sleep), dry=machine.check_mode)
+    return _change(machine, params, request, params["pools"], params["address"], params["ip_address"], timeout).result("addresses")
+
+
+def _change(
+    machine: Machine, access: Mapping[str, Any], request: Request, where: list[str], address: str | None, ip_address: str | None, seconds: float
+) -> Engine[Any]:
+    """C(seconds): for all of it."""
+    pools = Pools(Client(access, seconds, machine.monotonic, machine.sleep), dry=machine.check_mode)
     store = TagStore(pools)
-    addresses = Addresses(pools, store, request, params["pools"], params["address"], params["ip_address"], timeout)
-    engine = Engine(addresses, store, request, machine.monotonic, machine.sleep)
-    engine.run(0.0 if machine.check_mode else max(timeout - STEP_SECONDS, 0.0))
-    return engine.result("addresses")
+    engine = Engine(Addresses(pools, store, request, where, address or None, ip_address or None, seconds), store, request, machine.monotonic, machine.sleep)
+    engine.run(0.0 if machine.check_mode else max(seconds - STEP_SECONDS, 0.0))
+    return engine
 
 
 def info_spec() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Act, Duty, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
 
 # How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
 LOOKS = 4
@@ -49,7 +49,7 @@ class ClusterDuty(Duty):
         yield from cls.member.mistakes(options)
 
     def look(self) -> dict[str, Any]:
-        driver = self._driver(self._options, self.machine.store(), Request(True, []))
+        driver = _driver(self.machine, self.machine.store(), self.member, self.name, self._options, Act(Request(True, [])))
         ((_name, seen, record),) = driver.look()
         condition = driver.condition(record, seen)
         is_out = seen.ours or bool(seen.foreign)
@@ -65,7 +65,7 @@ class ClusterDuty(Duty):
 
     def marked(self, details: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """What bears our name and has no record: the record that it tells; or a sentence if it tells no event. ``details``: what is known of its events."""
-        driver = self._driver(self._options, self.machine.store(), Request(True, []))
+        driver = _driver(self.machine, self.machine.store(), self.member, self.name, self._options, Act(Request(True, [])))
         record = driver.marked(details)
         if record is None:
             return None, ""
@@ -83,7 +83,7 @@ class ClusterDuty(Duty):
         return "%s (%s)" % (self.member.title, self.name)
 
     def out(self, act: Act) -> dict[str, Any]:
-        engine = self._engine(self._options, act)
+        engine = _engine(self.machine, self.machine.store(), self.member, self.name, self._options, act)
         try:
             engine.run(0.0 if self.machine.check_mode else act.timeout)
         except MemberError as error:
@@ -91,11 +91,12 @@ class ClusterDuty(Duty):
         return outcome(engine)
 
     def back(self, act: Act) -> dict[str, Any]:
-        machine = self.machine
+        machine, store = self.machine, self.machine.store()
         clock = Clock(0.0 if machine.check_mode else act.timeout, machine.monotonic, machine.sleep)
+        wanted = {"type": self.type, "name": self.name, "options": self._options}
         engines, unanswered = [], []
-        for options in self._held():
-            engine, waiting_for = follow(self._engine(options, act), clock, self.title)
+        for _type, _name, options in _on_record(store, {self.type: self.member}, wanted, machine.tools()):
+            engine, waiting_for = follow(_engine(machine, store, self.member, self.name, options, act), clock, self.title)
             engines.append(engine)
             unanswered.extend([waiting_for] if waiting_for else [])
         return outcome(*engines, still=unanswered)
@@ -104,24 +105,19 @@ class ClusterDuty(Duty):
     def _options(self) -> dict[str, Any]:
         return {key: value for key, value in self.given.items() if key in self.member.options}
 
-    def _held(self) -> list[dict[str, Any]]:
-        """The options of what is to be given back: those on record. Or those of the entry, if what was set there bears our name."""
-        subjects = (record for record in self.machine.store().records(KIND) if (record["subject"]["type"], record["subject"]["name"]) == (self.type, self.name))
-        found = [record["options"] for record in subjects]
-        return found if found or not bears_name(self.member(self._options, self.machine.tools())) else [self._options]
 
-    def _engine(self, options: dict[str, Any], act: Act) -> Engine[Any]:
-        machine, store = self.machine, self.machine.store()
-        driver = self._driver(options, store, act.request, act.force)
-        if act.timeout <= driver.pause:
-            driver.pause = act.timeout / LOOKS
-        return Engine(driver, store, act.request, machine.monotonic, machine.sleep)
+def _driver(machine: Machine, store: Any, kind: type[Member], name: str, options: dict[str, Any], act: Act) -> Members:
+    tools = machine.tools()
+    member = kind(options, tools)
+    obeying = DryMember(member) if machine.check_mode else member
+    return Members(obeying, store, act.request, kind.type, name, options, tools.boot_id(), act.force)
 
-    def _driver(self, options: dict[str, Any], store: Any, request: Request, force: bool = False) -> Members:
-        tools = self.machine.tools()
-        member = self.member(options, tools)
-        obeying = DryMember(member) if self.machine.check_mode else member
-        return Members(obeying, store, request, self.type, self.name, options, tools.boot_id(), force)
+
+def _engine(machine: Machine, store: Any, kind: type[Member], name: str, options: dict[str, Any], act: Act) -> Engine[Any]:
+    driver = _driver(machine, store, kind, name, options, act)
+    if act.timeout <= driver.pause:
+        driver.pause = act.timeout / LOOKS
+    return Engine(driver, store, act.request, machine.monotonic, machine.sleep)
 
 
 def hold_spec() -> dict[str, Any]:
@@ -141,15 +137,12 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request, types: M
     clock = Clock(0.0 if machine.check_mode else check_seconds("timeout", params["timeout"]), machine.monotonic, machine.sleep)
     tools, store = machine.tools(), machine.store()
     wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _on_record(store, types, params, tools)
+    act = Act(request, params["timeout"], force=params["force"])
     results = []
     for type_name, name, options in wanted:
-        member = types[type_name](options, tools)
-        obeying = DryMember(member) if machine.check_mode else member
-        driver = Members(obeying, store, request, type_name, name, options, tools.boot_id(), params["force"])
-        if params["timeout"] <= driver.pause:
-            driver.pause = params["timeout"] / LOOKS
-        results.append(follow(Engine(driver, store, request, clock.monotonic, clock.sleep), clock, "%s (%s)" % (member.title, name)))
-    waiting_for = [waiting for _engine, waiting in results if waiting]
+        kind = types[type_name]
+        results.append(follow(_engine(machine, store, kind, name, options, act), clock, "%s (%s)" % (kind.title, name)))
+    waiting_for = [waiting for _each, waiting in results if waiting]
     engines = [engine for engine, _waiting in results]
     return {
         "changed": any(engine.changed for engine in engines),

@@ -9,16 +9,14 @@ from __future__ import annotations
 import types
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows_modules
 
+from tests.support.calls import load_calls
 from tests.support.windows.documented import mistakes_in, options_of
 from tests.support.windows.inventory import COLLECTIONS
 from tests.support.windows.model import Unreachable, answer
 
-# What it answers is loaded when it is first asked. Once a test has started Ansible's own loader in this process, that finds none of it.
-for load in CALLS.values():
-    load()
+load_calls()
 
 
 class Killed(BaseException):

@@ -11,9 +11,9 @@ import os
 import pytest
 import requests
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES as CLUSTERS
-from ansible_collections.graceful.azure.plugins.module_utils._duties import handle as handling
 from ansible_collections.graceful.azure.plugins.module_utils._duties import registry
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
@@ -159,7 +159,7 @@ def make_ask(world):
         entries = [{"type": "door" if name == "door" else "bell", "name": name} for name in names]
         acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more} for entry in entries]
         machine = ThisMachine(check_mode=check_mode, monotonic=clock.monotonic, sleep=clock.sleep)
-        return handling.handle({"acts": acts, "look": entries, "timeout": timeout}, machine)
+        return in_order({"acts": acts, "look": entries, "timeout": timeout}, machine)
 
     ask.clock, ask.world = clock, world
     return ask
@@ -186,7 +186,7 @@ class TestHandle:
 
     def test_what_cannot_be_seen_is_unknown(self, ask, world):
         world["gong"] = "strange"
-        seen = handling.handle({"look": [{"type": "bell", "name": "gong"}]}, ThisMachine())["duties"][0]
+        seen = in_order({"look": [{"type": "bell", "name": "gong"}]}, ThisMachine())["duties"][0]
         assert seen["state"] == "unknown" and seen["serves"] is None and seen["problem"] == "The bell cannot be heard."
         assert seen["busy"] == ["gong cannot be looked at: The bell cannot be heard"]
 
@@ -232,7 +232,7 @@ class TestHandle:
     def test_a_mistake_touches_nothing(self, world, act, said):
         right = {"duty": {"type": "bell", "name": "gong"}, "to": "out", "event_ids": ["A"]}
         with pytest.raises(ValueError) as told:
-            handling.handle({"acts": [{**right, **act}, right]}, ThisMachine())
+            in_order({"acts": [{**right, **act}, right]}, ThisMachine())
         assert said in str(told.value) and not world["acts"]
 
 
@@ -243,7 +243,7 @@ class TestTasks:
             machine = ThisMachine(state_dir=str(tmp_path / "state"))
             machine.boot_id = lambda: boot
             acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
-            told = handling.handle({"acts": acts, "look": [entry]}, machine)
+            told = in_order({"acts": acts, "look": [entry]}, machine)
             return told["acts"][0] if to else told["duties"][0]
 
         ask.store = Store(str(tmp_path / "state"))
@@ -305,7 +305,7 @@ class TestAzure:
         entry = {"type": "azure_load_balancer", "pool": POOL, "address": name, "arm_url": azure.url, "login_url": azure.url}
         machine = ThisMachine(check_mode=check_mode, **azure.clock)
         acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
-        told = handling.handle({"acts": acts, "look": [entry], "timeout": 20.0}, machine)
+        told = in_order({"acts": acts, "look": [entry], "timeout": 20.0}, machine)
         return told["acts"][0] if to else told["duties"][0]
 
     def test_out_and_back(self, azure):

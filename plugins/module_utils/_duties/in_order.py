@@ -5,7 +5,7 @@
 # Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
 # Do not use this from other collections or standalone plugins/modules!
 
-"""What a machine is asked about the duties of hosts: acts that are due, then a look. What it answers is never older than its acts."""
+"""What is behind the modules C(duty) and C(duty_info): a list of duties is taken off or put back in its order, and then looked at."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOK_SECONDS = 0.5
 MORE = ("min_in_service", "addresses", "await_checks", "force", "done")
 
 
-def handle(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+def in_order(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """Take the acts of a request in their order, up to the first that is not done, and look.
 
     C(acts): each has a C(duty) (an entry of C(graceful_azure_duties)), C(to) (V(out) or V(back)), C(event_ids), C(event_details), C(reason), C(timeout)
