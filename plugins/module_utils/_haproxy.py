@@ -31,6 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_stat,
     parse_uptime,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -197,6 +198,7 @@ class Haproxy:
         seen = self.look_at_own()
         process = seen.process
         seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after, process.told_start), former_state)
+        seen.process = process._replace(identity=identity(seen.pids[0]) if len(seen.pids) == 1 else None)
         return seen
 
     def look_at_own(self) -> HaproxyState:

@@ -137,9 +137,11 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
 
     The master is left out. It has no connection to a server.
     """
-    known = [command for command in (_command(one, proc) for one in running) if command]
+    commands = {one: _command(one, proc) for one in running}
+    known = [command for command in commands.values() if command]
     names = {command[0] for command in known}
-    networks = {command[2] for command in known}
+    # A process of each network. Another than one that answers may end while its kernel's tables are read.
+    networks = {command[2]: one for one, command in commands.items() if command}
     masters = {_status(one, "PPid", proc) for one in running}
     others = {}
     for other in _ids(proc):
@@ -155,7 +157,7 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
         network = command[2]
         # The kernel's tables are those of a network: with many connections, they are read once.
         if network not in accepting:
-            accepting[network] = _accepting(other, proc)
+            accepting[network] = _accepting(networks[network], proc) or _accepting(other, proc)
         inodes = socket_inodes(other, proc)
         # What we may not look at may listen.
         if inodes is not None and not inodes & accepting[network]:

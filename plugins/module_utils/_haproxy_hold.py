@@ -33,7 +33,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
-from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -338,27 +337,21 @@ class Servers(Driver[Optional[Server]]):
         """The record with the process that answers among those in which the server is out, if its clients can send nothing there any more."""
         record = self._not_told(record)
         # What waits for the server is sent to it in the end.
-        if self._here is None or server.queue or arrived(record, server, self.process):
+        if self.process.identity is None or server.queue or arrived(record, server, self.process):
             return record
         if server.forced == DRAIN and server.backend in self._sticky_backends():
             return record
         served = backends_served_in_maint(self._seen.pids[0])
         if served is None or server.backend in served:
             return record
-        return dict(record, **{TOLD: record.get(TOLD, [])[1 - TOLD_LIMIT :] + [self._here]})
+        return dict(record, **{TOLD: record.get(TOLD, [])[1 - TOLD_LIMIT :] + [self.process.identity]})
 
     def _not_told(self, record: Record) -> Record:
         """The record without the process that answers among those in which the server is out."""
         if TOLD not in record:
             return record
-        told = [process for process in record[TOLD] if process != self._here]
+        told = [process for process in record[TOLD] if process != self.process.identity]
         return dict({key: value for key, value in record.items() if key != TOLD}, **({TOLD: told} if told else {}))
-
-    @property
-    def _here(self) -> str | None:
-        """The process that answers, by its identity; None if it cannot be told."""
-        pids = self._seen.pids
-        return identity(pids[0]) if len(pids) == 1 else None
 
     def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None, found: str = READY) -> Record:
         left = {"admin_state": out_state, "weight": server.weight}
@@ -589,7 +582,7 @@ def _conflict(record: Record, server: Server) -> str:
 
 
 def _process(process: Process) -> dict[str, Any]:
-    return {"pid": process.pid, "started": process.started}
+    return {"pid": process.pid, "started": process.started, "identity": process.identity}
 
 
 def describe(server: Server, record: Record | None, condition: str, came: int | None = None) -> dict[str, Any]:

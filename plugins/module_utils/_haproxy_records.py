@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read, started_at
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, read, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,8 +107,8 @@ class Records:
         return subject
 
     def _rank(self, record: Record) -> int | None:
-        process = record["process"]
-        if same_process(record_process(record), self._seen.process):
+        process = record_process(record)
+        if same_process(process, self._seen.process):
             return OWN
         socket = record["subject"]["socket"]
         if socket == self._path:
@@ -130,15 +130,18 @@ class Records:
             return abs(process.started - ours.started) <= STARTED_SECONDS
         return process.pid in former_processes([ours.pid], self._proc)
 
-    def _runs_elsewhere(self, process: dict[str, Any]) -> bool:
+    def _runs_elsewhere(self, process: Process) -> bool:
         """Whether a process is a HAProxy that runs, and is no former process of the one that was read."""
-        pid, ours = process["pid"], self._seen.process.pid
+        pid, ours = process.seen_as, self._seen.process.seen_as
         if pid == ours:
             return False
-        started = started_at(pid, self._proc)
-        if started is None or abs(started - process["started"]) > STARTED_SECONDS or _program(pid, self._proc) != _program(ours, self._proc):
-            return False
-        if pid in former_processes([ours], self._proc):
+        if process.identity:
+            runs = identity(pid, self._proc) == process.identity
+        else:
+            # The HAProxy could not be found among the processes, or a former release wrote the record.
+            started = started_at(pid, self._proc)
+            runs = started is not None and abs(started - process.started) <= STARTED_SECONDS
+        if not runs or _program(pid, self._proc) != _program(ours, self._proc) or pid in former_processes([ours], self._proc):
             return False
         # If the process has just ended, it has no command line, so it cannot be recognised.
         return _has_command_line(pid, self._proc)
@@ -152,7 +155,8 @@ def subject_of(path: str, backend: str, server: str) -> dict[str, Any]:
 
 
 def record_process(record: Record) -> Process:
-    return Process(record["process"]["pid"], record["process"]["started"], False)
+    process = record["process"]
+    return Process(process["pid"], process["started"], False, process.get("identity"))
 
 
 def key_of(record: Record) -> Key:

@@ -62,6 +62,14 @@ class Process(NamedTuple):
     # In seconds since 1970. It is exact if HAProxy itself told it.
     started: float
     exact: bool
+    # What tells it from every other process of this machine, if it was found among them. No clock and no pause of the machine changes that.
+    identity: str | None = None
+
+    @property
+    def seen_as(self) -> int:
+        """Its id as seen from here. In a container it calls itself by another."""
+        known = re.match(r"[0-9]+(?=/)", self.identity or "")
+        return int(known.group(0)) if known else self.pid
 
     @property
     def told_start(self) -> float | None:
@@ -258,6 +266,8 @@ def _key(text: str) -> Key:
 
 
 def same_process(one: Process, other: Process) -> bool:
+    if one.identity and other.identity:
+        return one.identity == other.identity
     # Some versions do not tell when they started, but for how long they run. The start is then exact to a second or two.
     return one.pid == other.pid and abs(one.started - other.started) <= 2
 

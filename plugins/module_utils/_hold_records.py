@@ -423,7 +423,7 @@ KIND_SHAPES: dict[str, dict[str, dict[str, Types]]] = {
         "subject": {"socket": str, "backend": str, "server": str},
         "found": {"admin_state": str, "weight": int},
         "left": {"admin_state": str, "weight": int},
-        "process": {"pid": int, "started": NUMBER},
+        "process": {"pid": int, "started": NUMBER, "identity": (str, type(None))},
     },
     "nginx_server": {
         "subject": {"context": str, "upstream": str, "server": str, "file": str},

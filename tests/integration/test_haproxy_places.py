@@ -307,6 +307,22 @@ class TestWhoseRecord:
         hold(haproxy.socket, ids=None, state="absent")
         assert self.records(tmp_path) == []
 
+    def test_the_clock_was_set_since(self, start, hold, look, tmp_path):
+        """The start of a process is a date, so another clock gives another one. The process is the same."""
+        haproxy = start(second=True)
+        hold(haproxy.socket)
+        (path,) = self.records(tmp_path)
+        record = json.loads(path.read_text())
+        record["process"]["started"] -= 100
+        path.write_text(json.dumps(record))
+        haproxy.ask("set server www/web1 state ready")
+        assert places(look(haproxy.socket))["www/web1"]["condition"] == "changed_meanwhile"
+        # It still runs, so the record does not belong to the HAProxy that has its path now.
+        other = start()
+        os.rename(other.socket, haproxy.socket)
+        seen = look(haproxy.socket)
+        assert places(seen)["www/web1"]["condition"] == "none" and len(seen["other_holds"]) == 1
+
     def test_a_record_of_the_release_before(self, start, hold, look, tmp_path):
         """It does not say where the server led, and is filed by the socket."""
         haproxy = start()

@@ -66,6 +66,7 @@ class Model:
         self.weights = dict.fromkeys(servers, 10)
         self.addresses = {}
         self.pid = 100
+        self.identity = lambda: None
         self.sticky = set(sticky)
         self.checked = set()  # by HAProxy
         self.down = set()  # no check has passed since it was told to check them first
@@ -95,7 +96,7 @@ class Model:
         ]
         stat = [{"pxname": b, "svname": s, "status": "as seen", "scur": "0", "qcur": "", "check_rise": "2", "check_fall": "3"} for b, s in self.flags]
         stat += [{"pxname": backend, "svname": "BACKEND"} for backend in {backend for backend, dummy in self.flags}]
-        return HaproxyState(Process(self.pid, 1000 + self.pid, True), state, stat)
+        return HaproxyState(Process(self.pid, 1000 + self.pid, True, self.identity()), state, stat)
 
     def set_state(self, backend, server, state):
         key = backend, server
@@ -182,7 +183,7 @@ class TestHold:
             "left": {"admin_state": "drain", "weight": 10},
             "phase": "held",
             "events": {"A": {"since": "T", "reason": "why", "details": {}}},
-            "process": {"pid": 100, "started": 1100},
+            "process": {"pid": 100, "started": 1100, "identity": None},
             "total_sessions": 0,
             "queued": 0,
             "leads_to": {"address": "192.0.2.1", "port": None},
@@ -401,7 +402,7 @@ class TestFormerProcessesInWhichItIsOut:
     @pytest.fixture(autouse=True)
     def seen_processes(self, model, monkeypatch):
         monkeypatch.setattr(HaproxyState, "pids", property(lambda seen: [seen.process.pid]))
-        monkeypatch.setattr(_haproxy_hold, "identity", str)
+        model.identity = lambda: str(model.pid)
         self.served = set()
         monkeypatch.setattr(_haproxy_hold, "backends_served_in_maint", lambda pid: self.served)
         look = model.look
@@ -466,7 +467,7 @@ class TestFormerProcessesInWhichItIsOut:
         self.served = {"www", "api"} if why == "persist" else None if why == "unread" else set()
         model.sticky = {"www", "api"}
         if why == "hidden":
-            monkeypatch.setattr(HaproxyState, "pids", [])
+            model.identity = lambda: None
         hold(model, store, out_state=out_state)
         assert self.told(store) == {"www": [], "api": []}
 

@@ -92,6 +92,16 @@ def test_another_command_line_of_a_process_that_listens_no_more(proc):
     assert former_processes(10, proc) == [9]
 
 
+def test_another_haproxy_ends_while_it_is_looked_at(proc):
+    """The kernel's tables are gone with it. The next one listens all the same, and is no former process."""
+    proc.process(10, "haproxy -f /etc/h.cfg", sockets=[1], tcp=ROW % (OWN, NOBODY, "0A", 1))
+    proc.process(20, "haproxy -f /etc/other.cfg", sockets=[2], tcp=ROW % (OWN, NOBODY, "0A", 2))
+    proc.process(15, "haproxy -f /etc/third.cfg", sockets=[3], tcp=ROW % (OWN, NOBODY, "0A", 3))
+    tables = pathlib.Path(proc.path) / "15" / "net"
+    tables.unlink()
+    assert former_processes(10, proc) == []
+
+
 def test_which_of_two_containers_answers_is_not_known(proc):
     """On the network of the machine. What the other one is connected to is not ours."""
     os.symlink("10", pathlib.Path(proc.path) / "self")
