@@ -120,6 +120,11 @@ def lead_to_repository(app, docname, source):
     source[0] = FOR_DEVELOPERS.sub(there, source[0])
 
 
+def lead_to_reference(app, docname, source):
+    """The argument specs of a role have a page of their own here."""
+    source[0] = source[0].replace("](meta/argument_specs.yml)", f"](../../reference/{docname.split('/')[-2]}_role.rst)") if "roles/" in docname else source[0]
+
+
 def without_source(app, pagename, templatename, context, doctree):
     """The first page and the pages of modules are not those of the repository, so there is no page of theirs to edit."""
     if pagename == "index" or pagename.startswith("reference/"):
@@ -142,6 +147,7 @@ def mark_breaks(app, pagename, templatename, context, doctree):
 def setup(app):
     app.connect("source-read", add_children)
     app.connect("source-read", lead_to_repository)
+    app.connect("source-read", lead_to_reference)
     app.connect("html-page-context", without_source)
     app.connect("html-page-context", mark_breaks)
     app.connect("missing-reference", ansible_page)

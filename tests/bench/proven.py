@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes the last run of the benchmark "providers" into docs/proven.md, and that of "steps" into docs/clusters.md, each between two marks.
+"""Writes the last run of the benchmark "providers" into tests/PROVEN.md and its sums into docs/proven.md, and that of "steps" into tests/CLUSTERS.md, each
+between two marks.
 
 make bench                                      or only  build/venv/bin/python tests/bench/run.py providers steps
 build/venv/bin/python tests/bench/proven.py
@@ -17,8 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "bench" / "result.json"
-PAGE = ROOT / "docs" / "proven.md"
-STEPS_PAGE = ROOT / "docs" / "clusters.md"
+PAGE = ROOT / "tests" / "PROVEN.md"
+SUMS_PAGE = ROOT / "docs" / "proven.md"
+STEPS_PAGE = ROOT / "tests" / "CLUSTERS.md"
 BEGIN, END = "<!-- begin of what tests/bench/proven.py writes -->", "<!-- end of what tests/bench/proven.py writes -->"
 HEAD = ("event", "requests", "failed", "longest pause", "out of service", "last new one", "without: requests", "failed", "longest pause", "out of service")
 # The provider that forwards connections counts these, the others requests.
@@ -71,6 +73,36 @@ def render(rows):
     if missed:
         parts += ["### What was not as it should be", "\n".join(missed)]
     return "\n\n".join(parts)
+
+
+SUMS_HEAD = (
+    "balancer",
+    "requests during Reboot, Freeze, Redeploy, reimage, Preempt and cancelled events",
+    "failed",
+    "failed without the collection",
+    "last new request after",
+    "failed when the event comes without notice",
+    "without the collection",
+)
+
+
+def sums(rows):
+    """For each provider, what all its events with notice came to, and those without."""
+    measured = [row["figures"] for row in rows if row["part"] == "providers" and "event" in (row.get("figures") or {})]
+    lines = []
+    for provider, name in NAMES.items():
+        mine = [figures for figures in measured if figures["provider"] == provider]
+        told, untold = ([figures for figures in mine if (figures["event"] == "no notice") is sudden] for sudden in (False, True))
+        if not told:
+            continue
+        ours, controls = [figures["with"] for figures in told], [figures["without"] for figures in told if figures["without"]]
+        added = {key: sum(each[key] for each in ours) for key in ("requests", "failed", "failed_new", "failed_kept")}
+        last = [each["last_new"] for each in ours if each["last_new"] is not None]
+        without = f"{sum(each['failed'] for each in controls)} of {sum(each['requests'] for each in controls):,}"
+        sudden = [str(sum(figures[who]["failed"] for figures in untold)) if untold else "" for who in ("with", "without")]
+        quick = f"{min(last):.1f} to {max(last):.1f} s" if last else "-"
+        lines.append([name, f"{added['requests']:,}", failed(added, provider == "nginx"), without, quick, *sudden])
+    return table(lines, SUMS_HEAD)
 
 
 TIMES = (("drained", "visible to drained"), ("approved", "visible to approved"), ("back", "gone to back"), ("ended", "gone to the end"))
@@ -126,7 +158,7 @@ def main():
         rows = json.loads(RESULT.read_text(encoding="utf-8"))["rows"]
     except FileNotFoundError:
         sys.exit("there is no build/bench/result.json: run make bench first")
-    for part, page, text_of in (("providers", PAGE, render), ("steps", STEPS_PAGE, render_steps)):
+    for part, page, text_of in (("providers", PAGE, render), ("providers", SUMS_PAGE, sums), ("steps", STEPS_PAGE, render_steps)):
         if any(row["part"] == part for row in rows):
             page.write_text(written_into(page.read_text(encoding="utf-8"), text_of(rows)), encoding="utf-8")
             print(page.relative_to(ROOT))

@@ -6,7 +6,7 @@
 
 For each provider a bed is booted once. Every event comes to the same host, one after the other, first with the playbook and then
 without it. One load goes on all the time; what became of an event is told from the requests that began while it lasted.
-``python tests/bench/proven.py`` writes the rows into docs/proven.md.
+``python tests/bench/proven.py`` writes the rows into tests/PROVEN.md.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_what_the_list_of_contents_leaves_out_is_said_to_be_internal():
     """In the list of ansible-doc, and in the first words of its page. Callbacks are not called by name."""
     kinds = [kind for kind in ("module", *ON_HOST) if kind != "callback"]
     shown = {(kind, name.rpartition(".")[2]): page["doc"] for kind in kinds for name, page in documentation(kind).items()}
-    contents = (ROOT / "docs" / "contents.md").read_text(encoding="utf-8")
+    contents = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", contents, re.MULTILINE | re.DOTALL)
     listed = {
         (found[1] or "module", name)

@@ -254,6 +254,10 @@ def documented(playbook, known=()):
     found = set(tables_of_variables(text))
     for target in re.findall(r"\]\(([^)#]+\.md)", text):
         found |= set(tables_of_variables((ROOT / "docs" / target).read_text()))
+        # The README of a role leads to its argument specs.
+        spec = (ROOT / "docs" / target).parent / "meta" / "argument_specs.yml"
+        if spec.exists():
+            found |= set(yaml.safe_load(spec.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"])
     for other in {*re.findall(r"\]\(#(\w+)\)", text)} - {playbook, *known}:
         found |= documented(other, {playbook, *known})
     return found

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the benchmark of the providers judges an event, and what it writes into docs/proven.md."""
+"""How the benchmark of the providers judges an event, and what it writes into tests/PROVEN.md and docs/proven.md."""
 
 from __future__ import annotations
 
@@ -97,12 +97,24 @@ def test_what_was_missed_is_shown_and_nginx_tells_its_connections_apart():
     assert "not as it should be" in text and "- haproxy, Reboot: 1 of 4 failed" in text
 
 
+def test_the_sums_are_those_of_all_events_with_notice():
+    rows = [rows_of(provider, kind) for provider in TRAFFIC for kind in ON_HOST] + [rows_of(NGINX, REBOOT, lost=("new", "kept"))]
+    told = [kind for kind in ON_HOST if kind.name != "no notice"]
+    lines = proven.sums(rows).splitlines()
+    assert len(lines) == 2 + len(TRAFFIC) and len(told) == len(ON_HOST) - 1
+    (nginx,), (haproxy,) = ([line for line in lines if line.startswith(f"| {name} |")] for name in ("nginx", "HAProxy"))
+    with_impact = len([kind for kind in told if not kind.cancelled])
+    assert haproxy == f"| HAProxy | {3 * len(told)} | 0 | {with_impact} of {3 * with_impact} | 1.0 to 1.0 s | 0 | 1 |"
+    assert nginx.startswith(f"| nginx | {3 * len(told) + 5} | 1 of new, 1 of kept connections |")
+
+
 def test_it_is_written_between_the_marks():
     page = f"before\n{proven.BEGIN}\nold\n{proven.END}\nafter\n"
     assert proven.written_into(page, "new") == f"before\n{proven.BEGIN}\n\nnew\n\n{proven.END}\nafter\n"
     with pytest.raises(ValueError, match="lacks the marks"):
         proven.written_into("before\n", "new")
-    assert proven.BEGIN in proven.PAGE.read_text() and proven.END in proven.PAGE.read_text()
+    for page in (proven.PAGE, proven.SUMS_PAGE):
+        assert proven.BEGIN in page.read_text() and proven.END in page.read_text()
 
 
 def test_every_provider_has_a_name_on_the_page():
