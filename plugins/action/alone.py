@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import b
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import names_for_role, read_role
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 STRETCH = 50
 """So many passes are includes inside each other."""
@@ -44,7 +45,7 @@ class ActionModule(ActionBase):
         result["failure"] = printable(result["failure"])
         if not result["finished"]:
             time.sleep(result["pause"])
-        return result
+        return kept_inside(result)
 
     def _begin(self, role, task_vars):
         hostvars, name = task_vars["hostvars"], task_vars["inventory_hostname"]

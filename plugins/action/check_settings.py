@@ -39,6 +39,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 FOLDER = "graceful_azure_state_dir"
 """What is read of the balancers, which are no targets."""
@@ -160,7 +161,7 @@ class ActionModule(ActionBase):
         result.update({"failed": True, "msg": "; ".join(printable(mistakes))} if mistakes else checked)
         if warnings:
             result["warnings"] = printable(warnings)
-        return result
+        return kept_inside(result)
 
     def _check_responder(self, task_vars):
         values, unresolved = resolve(self._templar, [DUTIES], task_vars)

@@ -15,10 +15,12 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 SHOWN = ("warnings", "messages", "table")
 """What a person reads; everything else keeps the original text."""
@@ -49,7 +51,10 @@ class ActionModule(ActionBase):
         if result["finished"]:
             result["farewells"] = farewells(result)
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
-        return result
+        for name, decision in result["hosts"].items():
+            if decision["step"] and not result["finished"]:
+                display.v(printable(f"{name}: next {step_words(decision['step'])}"))
+        return kept_inside(result)
 
     @staticmethod
     def _show(line, color=None):
@@ -64,4 +69,5 @@ class ActionModule(ActionBase):
             display.display(printable(f"The report of this run: {last['report']}"))
         if last["finished"] and not last["failed_run"]:
             return {}
-        return {"failed": True, "msg": "; ".join(printable(last["messages"])) or "the run ended before everything was done; start it again"}
+        why = "this run failed; the lines above say why" if last["messages"] else "the run ended before everything was done; start it again"
+        return {"failed": True, "msg": why}

@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_ol
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 FOLDER = "graceful_azure_state_dir"
 
@@ -29,7 +30,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validated, args = self.validate_argument_spec(argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release"]}})
         result.update(changed=False, **getattr(self, f"_{args['phase']}")(task_vars))
-        return result
+        return kept_inside(result)
 
     def _options(self, task_vars):
         """What the user asked for. The variables of one host stand for all, so they must be the same for all."""

@@ -26,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import D
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, farewell, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 OWN = {
     "approval_hold": ("state_dir", "imds_url"),
@@ -62,7 +63,7 @@ class ActionModule(LookAction):
                 if found:
                     result[key] = _as_list(result.get(key)) + found
         time.sleep(turn.get("pause", 0))
-        return result
+        return kept_inside(result)
 
     def _part(self, task_vars):
         """Tell the machine that the run is over. If that is not possible, what runs there for the run ends by itself."""

@@ -44,6 +44,7 @@ QUIET_PATIENCE = 30.0
 @dataclass(frozen=True)
 class Message:
     text: str
+    short: str = ""  # the same for those who read the closing table too, if that is less
     hosts: tuple[str, ...] = ()  # the hosts of which it tells
     is_theirs: bool = False  # whether the lines of these hosts tell it, too
 
@@ -272,11 +273,11 @@ def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_o
         if any(reason.kind is not Kind.NOTE for reason in new):
             reported.update((name, reason) for name in names for reason in new)
             is_theirs = all(lines[name].state == "needs_person" and set(new) <= set(lines[name].why) for name in names)
-            messages.append(Message(f"{', '.join(names)}: {words(new)}", tuple(names), is_theirs))
+            messages.append(Message(f"{', '.join(names)}: {words(new)}", hosts=tuple(names), is_theirs=is_theirs))
 
     for event in late:
-        why = f"not over when handle_events_timeout ({run.timeout:g} s) ran out{_waited_for(event, report)}"
-        messages.append(Message(f"{event.label}: {why}"))
+        why = f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out"
+        messages.append(Message(f"{why}{_waited_for(event, report)}", why))
     # A mistake in the settings of a group is told once, not for each of its hosts.
     for reason in dict.fromkeys(reason for host in hosts for reason in host.fatal):
         tell([host.name for host in hosts if reason in host.fatal], reason)

@@ -33,6 +33,7 @@ UNWATCHED = 5.0
 """Seconds for which nobody may have read a host before a look that news ended. After a longer time, no step rests on the observation before it."""
 PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
+ONCE_MORE = "idle; one more look must show the same"
 DELETED = ("Preempt", "Terminate")
 """Event types after which the VM is not expected back."""
 OWN_TASKS = (
@@ -170,7 +171,7 @@ def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside
     if outside and host.observation.is_silent:
         return _readiness_by_others(host, drain, event)
     if drain.idle_looks < LOOKS:
-        return no(*(drain.busy or [Reason(Kind.BUSY, "idle, looked at once more")]))
+        return no(*(drain.busy or [Reason(Kind.BUSY, ONCE_MORE)]))
     if host.settings.drain_host.out and not (event.key in host.drained and host.observation.still_on == []):
         return no(*(reasons(Kind.STEP, host.observation.still_on or ()) or [Reason(Kind.STEP, "its duties are not handed over")]))
     return Verdict(True)

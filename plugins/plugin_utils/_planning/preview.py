@@ -93,7 +93,7 @@ def _event(decided: Decided, report: Report, decisions: Mapping[str, Decision], 
             line += f"; next {step_words(step)}" if step["role"] == "drain_host" else f"; next it {step_words(step)}"
         # A host in several events tells the time of the most urgent one.
         if decision["until"] and decision["event_id"] == event.event_id:
-            line += f"; until {_moment(decision['until'], decided.observed.now)}"
+            line += f"; {decision['until_is']} {_moment(decision['until'], decided.observed.now)}"
         yield line
 
 

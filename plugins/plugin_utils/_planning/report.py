@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidate
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
+    ONCE_MORE,
     OWN_TASKS,
     PATIENCE,
     drain_until,
@@ -36,6 +37,14 @@ PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "rea
 """States, the most urgent first. An impact comes before what is done for the next event."""
 SHOWN_KINDS = (Kind.LATE, Kind.NOTHING)
 """The kinds of reasons that a decision names: the page of a report asks for the first, and the lines of a run leave out the second."""
+UNTIL = {
+    "draining": "drain until",
+    "waiting": "waits until",
+    "restoring": "should be back by",
+    "needs_person": "too late after",
+    "unobserved": "too late after",
+}
+"""What the time is until which a host may be in its state, if that is not when Azure starts its event."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -69,6 +78,7 @@ class Decision(TypedDict):
     reason: str
     since: float | None  # since when it is in this state
     until: float | None  # never in the past
+    until_is: str  # what C(until) is, as people read it before the time
     tried_again: bool  # if it needs a person: whether it may pass by itself
     kind: str  # of the reason, if it is one of C(SHOWN_KINDS)
     event: str | None  # the most urgent event, as people read it
@@ -107,6 +117,7 @@ def decision(decided: Decided, report: Report, host: Host) -> Decision:
         "reason": status.reason,
         "since": host.memory.state_since if host.memory.state == status.state else observed.now,
         "until": status.until if status.until is not None and status.until > observed.now else None,
+        "until_is": "Azure starts it at" if event and status.until == event.not_before_at else UNTIL.get(status.state, "until"),
         "tried_again": status.tried_again,
         "kind": status.kind,
         "event": event.label if event else None,
@@ -181,7 +192,7 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     approval = decided.approvals[event.key]
     if event.approved:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
-        return Status("approved", _with_failure(host, (Reason(Kind.STATE, f"{again}waits for the start"),)), event.not_before_at)
+        return Status("approved", _with_failure(host, (Reason(Kind.STATE, f"{again}waits until Azure starts it"),)), event.not_before_at)
     if wait and not decided.step(host):
         return Status("waiting", _with_failure(host, wait.why), wait.until)
     if not event.prepares:
@@ -207,7 +218,7 @@ def _status_silent(decided: Decided, host: Host, event: Event) -> Status:
         return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
     silence = Reason(Kind.UNREAD, host.silence)
     if event.approved and event.sent_through:
-        approved = Reason(Kind.STATE, f"was approved through {event.sent_through}; waits for the start")
+        approved = Reason(Kind.STATE, f"was approved through {event.sent_through}; waits until Azure starts it")
         return Status("approved", (*_with_failure(host, (approved,)), silence), event.not_before_at)
     why = decided.drains[host.name].busy
     ways = " or ".join(ways_outside(event, observed))
@@ -249,20 +260,20 @@ def _state_so_far(host: Host, event: Event) -> str:
 
 def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float) -> tuple[Reason, ...]:
     if host.observation.is_silent:
-        return (Reason(Kind.UNREAD, f"silent for {silent_for(host, now):.0f} s"),)
+        return (Reason(Kind.UNREAD, f"has not answered for {silent_for(host, now):.0f} s"),)
     if not event.prepares:
         return (Reason(Kind.STATE, "the event has started"),)
-    return busy or (Reason(Kind.STATE, "out until the event is gone"),)
+    return busy or (Reason(Kind.STATE, "stays out until Azure says that the event is over"),)
 
 
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
     step = decided.step(host)
     if step and step.role == "load_balancer":
-        return (Reason(Kind.STATE, "is to go out of its balancer"),)
+        return (Reason(Kind.STATE, "is being taken out of its balancer"),)
     # A look tells of all drain steps, the step itself only of the one that it waits for.
     steps = reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left)
     going_on = (*decided.drains[host.name].busy, *steps)
-    why = going_on or (Reason(Kind.STATE, "services and tasks" if step else "idle, looked at once more"),)
+    why = going_on or (Reason(Kind.STATE, "its duties are being handed over" if step else ONCE_MORE),)
     if until is None or decided.observed.now < until:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
@@ -277,14 +288,14 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
-    held = reasons(Kind.STATE, (f"{place.name} is out" for place in host.places if place.name and place.condition == HELD))
+    held = reasons(Kind.STATE, (f"{place.name} is still to go back in" for place in host.places if place.name and place.condition == HELD))
     if not host.was_read:
         return Status("unobserved", (silence, *held))
     if host.name in decided.wanted_out:
         return Status("restoring", (Reason(Kind.STATE, "another event still names it"),))
     since = restoring_since(decided, host)
     since = observed.now if since is None else since
-    why = _why_restoring(host, observed.now - since) or held or (Reason(Kind.STATE, "holds remain"),)
+    why = _why_restoring(host, observed.now - since) or held or (Reason(Kind.STATE, "what was changed for the event is still to be put back"),)
     limit = host.settings.restore_service.timeout
     # Somebody may have corrected it before this run began.
     if host.restoring_reason is not None and observed.now - since >= limit:
@@ -352,8 +363,8 @@ def _status_without_event(host: Host, observed: Observed) -> Status:
     more = reasons(Kind.NOTE, [f"held for {foreign}, no event of Azure's: whoever holds it gives it back"] if foreign else [])
     if doubtful:
         doubt = (
-            f"{doubtful.label} bears its name at {', '.join(doubtful.shown_by)}; if its own metadata service does not show it within {LAG:g} s,"
-            " another VM of that name is meant"
+            f"{' and '.join(doubtful.shown_by)} was told of {doubtful.label}, which names a VM called {host.name}; if the metadata service of"
+            f" {host.name} itself does not show that event within {LAG:g} s, another VM of this name is meant"
         )
         return Status("in_service", (*maintenance(host), Reason(Kind.DOUBT, doubt), *more))
     is_all = not maintenance(host) and not more

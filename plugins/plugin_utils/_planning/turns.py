@@ -245,7 +245,12 @@ def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Ma
         for machine, todo in found:
             if not todo:
                 continue
-            turn: Turn = {**({"machine": machine} if machine else {}), "name": machine or name, "acts": todo, "balancers": balancers}
+            turn: Turn = {
+                **({"machine": machine} if machine else {}),
+                "name": f"{name} on {machine}" if machine else name,
+                "acts": todo,
+                "balancers": balancers,
+            }
             if any(act["part"] == "seen" for act in todo):
                 turn["asks"] = True
             key = _key_at(machine, name, balancers[todo[-1]["balancer"]]) if machine and "balancer" in todo[-1] else None
@@ -438,7 +443,7 @@ def machine_looks(
         for found in provider.looks(mine, waits or {}, searched):
             timeout = drain_wait(found.quiet) if found.wait_for else 0.0
             options = dict(found.options, wait_for=found.wait_for, quiet=found.quiet, timeout=timeout)
-            turn = {"machine": found.machine, "key": found.key, "name": found.key, "provider": provider.name, "module": found.module}
+            turn = {"machine": found.machine, "key": found.key, "name": f"look at {found.key}", "provider": provider.name, "module": found.module}
             turns.append(dict(turn, options=options))
     return turns
 

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, judge_drain
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import RESTORING
@@ -389,7 +389,7 @@ def _judge_drained(this: Pass) -> RoleResult:
     steps = together([act for act in this.acts if act["part"] == "steps"])
     busy = [reason.text for reason in this.drain.busy]
     if not busy and this.drain.idle_looks < LOOKS:
-        busy = ["idle, looked at once more"]
+        busy = [ONCE_MORE]
     silent = [look["machine"] for look in this.seen["balancers"].values() if not look.get("reached")]
     return drain_host.judge(this.name, steps, busy=busy, failed_hosts=silent)
 

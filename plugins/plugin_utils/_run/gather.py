@@ -22,7 +22,10 @@ LEFT = "it has left the run: a task file of its own could not reach a machine, o
 GONE: Json = {"reached": False, "left": True, "fatal": LEFT, "error": LEFT}
 """The observation of a host that has left the play."""
 OF_ANSIBLE = frozenset(
-    "turn acts ansible_loop_var invocation failed _ansible_no_log _ansible_item_label _ansible_delegated_vars ansible_facts diff warnings deprecations".split()
+    (
+        "turn acts ansible_loop_var invocation failed _ansible_no_log _ansible_item_label _ansible_delegated_vars _ansible_verbose_override"
+        " ansible_facts diff warnings deprecations"
+    ).split()
 )
 """The keys of the result of a turn that do not belong to the observation."""
 

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview i
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Pass, Sink
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import FAULTS, Pass, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 
@@ -79,8 +79,16 @@ def farewells(result: Json) -> dict[str, list[Turn]]:
 
 
 def _table(planned: Json) -> list[str]:
-    """The closing table: what became of the events, or what would be done in check mode, and a line for each host that could not be read."""
-    return [*(planned["preview"] or _outcomes(planned["events"], planned["unread"])), *not_looked_at(planned["unread"], planned["told"])]
+    """The closing table: what became of the events, or what would be done in check mode, a line for each host that could not be read, and what else is
+    wrong."""
+    lines = [*(planned["preview"] or _outcomes(planned["events"], planned["unread"])), *not_looked_at(planned["unread"], planned["told"])]
+    return [*lines, *(fault["text"] for fault in planned["faults"] if not _is_told(fault, lines))]
+
+
+def _is_told(fault: Json, lines: Sequence[str]) -> bool:
+    """Whether one of these lines tells of a fault already."""
+    why = fault["text"].removeprefix(f"{', '.join(fault['hosts'])}: ")
+    return any(why in line and all(name in line for name in fault["hosts"]) for line in lines)
 
 
 def _outcomes(events: Sequence[Json], unread: Json) -> Iterator[str]:
@@ -89,7 +97,12 @@ def _outcomes(events: Sequence[Json], unread: Json) -> Iterator[str]:
         yield no_event("No event names any of the targets", unread)
     for event in events:
         yield f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}"
-        yield from (f"    {name}: {status['state']}, {status['reason']}" for name, status in event["hosts"].items())
+        # Many hosts may wait for one thing that a person must mend.
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for name, status in event["hosts"].items():
+            said = f"{status['state']}, {status['reason']}"
+            alike.setdefault((said,) if status["state"] in FAULTS else (said, name), []).append(name)
+        yield from (f"    {', '.join(names)}: {said[0]}" for said, names in alike.items())
 
 
 def _last_turns(turns: Json, unwritten: Iterable[str]) -> Json:

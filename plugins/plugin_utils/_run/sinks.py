@@ -10,7 +10,7 @@ Each sink is told of every pass, and returns what went wrong, as sentences. A ru
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 REMINDER = 5.0
 """Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
 LONGEST_REMINDER = 300.0
+FAULTS = ("needs_person", "unobserved")
+"""States that end only when a person or a machine does something."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Sink(Protocol):
 
 
 class Lines:
-    """A line for every host whose state or reason has changed, or has been the same for long. C(show): shows a line, in a color or None."""
+    """A line for every host whose state or reason has changed, or has been the same for long. Hosts with the same fault share a line, which is not shown
+    again while it stands. C(show): shows a line, in a color or None."""
 
     def __init__(self, show: Callable[[str, str | None], None]) -> None:
         self._show = show
@@ -50,30 +53,46 @@ class Lines:
     def tell(self, told: Pass) -> Iterable[str]:
         now = told.line["time"]
         shown = dict(told.last["memory"].get("told") or {})
-        for name, decision in told.outcome["hosts"].items():
+        lines: dict[tuple[str, ...], list[str]] = {}
+        hosts: Json = told.outcome["hosts"]
+        for name, decision in hosts.items():
             before = shown.get(name) or {}
             said = [decision["state"], decision["reason"], decision["event"]]
             # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
             fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and (decision["step"] or now - before["at"] >= 1)
             waited = now - decision["since"]
             reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
-            still = decision["state"] not in ("in_service", "restored") and now - before.get("at", 0) >= reminder
+            still = decision["state"] not in (*FAULTS, "in_service", "restored") and now - before.get("at", 0) >= reminder
             quiet = not before and decision["kind"] == Kind.NOTHING.value
             if quiet or not (fresh or still):
                 continue
             shown[name] = {"said": said, "at": now}
-            self._show(printable(_line(name, decision, now, waited)), "yellow" if decision["state"] in ("needs_person", "unobserved") else None)
+            alike = (decision["state"], decision["reason"]) if decision["state"] in FAULTS else (name,)
+            lines.setdefault(alike, []).append(name)
+        for names in lines.values():
+            self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in FAULTS else None)
         told.outcome["memory"]["told"] = shown
         return ()
 
 
-def _line(name: str, decision: Json, now: float, waited: float) -> str:
-    parts = [clock(now), name, decision["state"], *([decision["event"]] if decision["event"] else []), decision["reason"]]
-    until = f"until {clock(decision['until'])}" if decision["until"] else ""
+def _line(names: Sequence[str], hosts: Json, now: float) -> str:
+    """The line of some hosts that are in the same state, for the same reason."""
+    decision = hosts[names[0]]
+    parts = [clock(now), ", ".join(names), decision["state"], *_events(names, hosts), decision["reason"]]
+    waited = now - decision["since"]
     times = [f"for {duration(waited)}"] if waited >= 1 else []
-    if until:
-        times.append(until)
+    if decision["until"]:
+        times.append(f"{decision['until_is']} {clock(decision['until'], now)}")
     return "  ".join([*parts, *([f"({', '.join(times)})"] if times else [])])
+
+
+def _events(names: Sequence[str], hosts: Json) -> list[str]:
+    """The events of these hosts, each with its hosts if it is not that of all."""
+    events: dict[str, list[str]] = {}
+    for name in names:
+        if hosts[name]["event"]:
+            events.setdefault(hosts[name]["event"], []).append(name)
+    return [event if len(of_event) == len(names) else f"{event} ({', '.join(of_event)})" for event, of_event in events.items()]
 
 
 class Journal:

@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.action import turn
 from ansible_collections.graceful.azure.plugins.module_utils import _handle
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _news
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 KEY = "lb1 /run/haproxy/admin.sock"
 EVENT = {"event_id": "E1", "event_status": "Scheduled", "resources": ["VM_web1"]}
@@ -126,7 +127,7 @@ class TestHost:
         assert self.look(scene)["fingerprint"] == _look_action.UNREACHED
 
     def test_a_pause_asks_nobody(self, scene):
-        assert scene.take({"name": "web1", "pause": 1.0}) == {"changed": False}
+        assert scene.take({"name": "web1", "pause": 1.0}) == kept_inside({"changed": False})
         assert scene.looks == [] and scene.now == 1001.0
 
     @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ class TestActs:
     def test_not_after_one_that_did_not_come_about(self, scene):
         scene.told = {"done": False}
         self.take(scene, "steps")
-        assert self.take(scene, "balancer", machine="lb1") == {"changed": False}
+        assert self.take(scene, "balancer", machine="lb1") == kept_inside({"changed": False})
         assert [act["part"] for act in self.take(scene, "forgotten", "restoring")["acts"]] == ["restoring"]
 
     @pytest.mark.parametrize(("error", "told"), [(AnsibleConnectionFailure("no route"), "unreachable"), (AnsibleError("no space"), "failed")])

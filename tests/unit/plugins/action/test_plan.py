@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.action.check_settings import beg
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import observations
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
@@ -34,15 +35,12 @@ def looked(seen):
 
 def test_there_are_passes_for_more_than_a_day():
     """One each second for a run that watches, and after that for an event. Each file includes the next one so many times."""
-    for way in (0, 1):
+    for ending in ("", "_with_files"):
         number, name = 1, "passes.yml"
         while name:
             tasks = yaml.safe_load((TASKS / name).read_text())
             number *= len(tasks)
-            task = tasks[0]
-            if "block" in task and "ansible.builtin.include_tasks" in task["block"][0]:
-                task = task["block"][way]
-            name = task.get("ansible.builtin.include_tasks")
+            name = re.sub(r"{{.*}}", ending, tasks[0].get("ansible.builtin.include_tasks", ""))
         assert number >= WATCH + 3600
 
 
@@ -77,7 +75,7 @@ def shown(seconds, state="waiting"):
     memory = {}
     lines = Lines(lambda line, color: moments.append(now))
     for now in range(seconds):
-        decision = {"state": state, "reason": "rule begins later", "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": None}
+        decision = {"state": state, "reason": "rule begins later", "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": None, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
@@ -91,15 +89,57 @@ def test_who_waits_is_told_again_and_again_but_ever_more_seldom():
     assert len(moments) < 70
 
 
-def test_who_is_back_is_told_once():
-    assert shown(100, state="restored") == [0]
+@pytest.mark.parametrize("state", ["restored", "needs_person", "unobserved"])
+def test_who_is_back_is_told_once_and_so_is_a_fault(state):
+    assert shown(1000, state=state) == [0]
+
+
+def told(hosts, memory=None, now=36000.0):
+    """The lines that a pass shows, without the time of day. C(hosts): per host what differs from the usual."""
+    lines = []
+    usual = {"state": "needs_person", "reason": "lb1 is away", "kind": "", "event": None, "since": now, "until": None, "until_is": "", "step": None}
+    outcome = {"hosts": {name: {**usual, **decision} for name, decision in hosts.items()}, "memory": {}}
+    Lines(lambda line, color: lines.append(line.partition("  ")[2])).tell(Pass({}, outcome, {"time": now}, {"memory": memory or {}}, {}))
+    return lines, outcome["memory"]
+
+
+def test_one_fault_of_many_hosts_is_one_line():
+    hosts = {"web1": {"event": "Reboot e1"}, "web2": {}, "web3": {"reason": "lb2 is away"}}
+    lines, memory = told(hosts)
+    assert lines == ["web1, web2  needs_person  Reboot e1 (web1)  lb1 is away", "web3  needs_person  lb2 is away"]
+    lines, memory = told({**hosts, "web2": {"reason": "lb1 refuses"}}, memory, now=36060.0)
+    assert lines == ["web2  needs_person  lb1 refuses"]
+
+
+def test_a_time_says_what_it_is():
+    (line,), _memory = told({"web1": {"state": "draining", "reason": "1 session", "until": 36060.0, "until_is": "drain until", "since": 35940.0}})
+    assert re.fullmatch(r"web1  draining  1 session  \(for 60 s, drain until \d\d:\d\d:\d\d \S+\)", line)
+
+
+def test_the_closing_table_tells_each_fault_once():
+    events = [
+        {
+            "event_type": "Reboot",
+            "event_id": "e1",
+            "resources": ["web1", "web2"],
+            "outcome": "in_progress",
+            "hosts": {name: {"state": "needs_person", "reason": "lb1 is away"} for name in ("web1", "web2")},
+        }
+    ]
+    faults = [{"text": "web1, web2: lb1 is away", "hosts": ["web1", "web2"]}, {"text": "web3: lb1 is away", "hosts": ["web3"]}, {"text": "no", "hosts": []}]
+    assert _table({"preview": [], "events": events, "unread": {}, "told": [], "faults": faults}) == [
+        "Reboot e1 (web1, web2): in_progress",
+        "    web1, web2: needs_person, lb1 is away",
+        "web3: lb1 is away",
+        "no",
+    ]
 
 
 @pytest.mark.parametrize(("step", "told"), [(None, 1), ({"role": "approve_event"}, 2)])
 def test_another_reason_within_a_second_is_told_only_where_something_is_done_for_it(step, told):
     lines, memory = [], {}
     for now, reason in ((10.0, "waits for its metadata service"), (10.7, "is being approved")):
-        decision = {"state": "ready", "reason": reason, "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": step}
+        decision = {"state": "ready", "reason": reason, "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": step, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         Lines(lambda line, color: lines.append(line)).tell(Pass({}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]
@@ -110,7 +150,10 @@ def test_another_reason_within_a_second_is_told_only_where_something_is_done_for
     ("planned", "result"),
     [
         ({"finished": True, "failed_run": False, "messages": []}, {}),
-        ({"finished": True, "failed_run": True, "messages": ["web1: broken", "web2: off"]}, {"failed": True, "msg": "web1: broken; web2: off"}),
+        (
+            {"finished": True, "failed_run": True, "messages": ["web1: broken", "web2: off"]},
+            {"failed": True, "msg": "this run failed; the lines above say why"},
+        ),
         ({"finished": False, "failed_run": False, "messages": []}, {"failed": True, "msg": "the run ended before everything was done; start it again"}),
     ],
 )

@@ -1059,7 +1059,7 @@ class TestStrangersIgnored:
         model = self.model()
         model.announce("e1", "web2", shown_to=["web1"])
         outcome = model.go()
-        assert not outcome["finished"] and "Reboot e1 bears its name at web1" in outcome["hosts"]["web2"]["reason"]
+        assert not outcome["finished"] and "web1 was told of Reboot e1, which names a VM called web2" in outcome["hosts"]["web2"]["reason"]
         if comes:
             model.events["e1"]["shown_to"] = ["web1", "web2"]
             model.until(lambda outcome: model.posted, 15)
@@ -1132,7 +1132,7 @@ class TestRules:
         assert outcome["hosts"]["web1"]["until"] is None
         model.servers["lb1"]["web1"]["sessions"] = 0
         said = {outcome["hosts"]["web1"]["reason"] for outcome in (model.go() for _pass in range(2))}
-        assert f"{late}, but idle, looked at once more" in said
+        assert f"{late}, but idle; one more look must show the same" in said
 
     def test_on_drain_timeout_approve(self):
         model = Model(drain_host={"timeout": 10.0}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])

@@ -57,8 +57,8 @@ def test_a_known_type_without_rules():
     assert "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved" in text
     assert "preparing begins at once; deadline TIME" in text
     assert "approved when all of its hosts are ready; never, if not drained in time" in text
-    assert "web1: draining: is to go out of its balancer; next it goes out of its balancer; until TIME" in text
-    assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; until TIME" in text
+    assert "web1: draining: is being taken out of its balancer; next it goes out of its balancer; drain until TIME" in text
+    assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; waits until TIME" in text
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class TestAMadeUpProvider:
         park.until(lambda outcome: park.posted, passes=4)
         park.start("e1")
         park.go()
-        assert park.said("web1") == ("started", "out until the event is gone") and not park.gates["web1"]["open"]
+        assert park.said("web1") == ("started", "stays out until Azure says that the event is over") and not park.gates["web1"]["open"]
         park.over("e1")
         outcome = park.finish()
         assert not outcome["failed_run"], outcome["messages"]

@@ -47,7 +47,7 @@ def balancer(model):
 def test_the_first_pass_looks_at_everything_at_once(model):
     turns = first_turns(model.settings)
     assert waits({"turns": turns}) == {"web1": 0.0, "web2": 0.0, "web3": 0.0}
-    assert [[turn["name"] for turn in turns[name]] for name in model.names] == [["lb1 /run/haproxy/admin.sock", "web1"], ["web2"], ["web3"]]
+    assert [[turn["name"] for turn in turns[name]] for name in model.names] == [["look at lb1 /run/haproxy/admin.sock", "web1"], ["web2"], ["web3"]]
     assert turns["web1"][0]["options"]["servers"] == ["web1", "web2", "web3"]
 
 
@@ -122,7 +122,7 @@ def test_a_new_event_is_drained_for(model):
     # Both others were looked at a moment ago, and one of them has the time to wait at the balancer.
     assert waits(outcome) == {"web1": DRAIN + LEAVE} and balancer(model) == (["web1"], DRAIN + LEAVE)
     # It goes out before it is looked at.
-    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["lb1", "web1"]
+    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["web1 on lb1", "web1"]
     look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
     model.now += REST_IDLE
