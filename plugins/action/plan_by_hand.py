@@ -10,9 +10,23 @@ Gathers the variables and what was seen, and asks the pure functions what follow
 from __future__ import annotations
 
 import json
+import shlex
+import time
 
+from ansible import context
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import OPTIONS, VARIABLES, Options, Target, decide, read_options, read_places
+from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
+    OPTIONS,
+    VARIABLES,
+    Options,
+    Target,
+    decide,
+    lines,
+    read_options,
+    read_places,
+    released,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
@@ -20,6 +34,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._variables import r
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 FOLDER = "graceful_azure_state_dir"
+RESULTS = {"everything": "restore_service_result", "servers": "load_balancer_result"}
+"""Where the role leaves its result that releases so much."""
+
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -28,7 +46,9 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validated, args = self.validate_argument_spec(argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release"]}})
+        _validated, args = self.validate_argument_spec(
+            argument_spec={"phase": {"type": "str", "required": True, "choices": ["options", "places", "release", "released"]}}
+        )
         result.update(changed=False, **getattr(self, f"_{args['phase']}")(task_vars))
         return kept_inside(result)
 
@@ -90,7 +110,28 @@ class ActionModule(ActionBase):
             return {place["server"] for places in owned.values() for place in places if place["machine"] == machine}
 
         left = len(names) < len(task_vars["ansible_play_hosts_all"])
-        return decide(Options(**task_vars["graceful_azure_options"]["options"]), targets, left, owners, doubts)
+        options = Options(**task_vars["graceful_azure_options"]["options"])
+        decided = decide(options, targets, left, owners, doubts)
+        for line in lines(options, decided, _command(), time.time()):
+            display.display(line)
+        if options.json:
+            held = {name: of_host["shown"] for name, of_host in decided["hosts"].items()}
+            display.display(json.dumps({"held": held, "strays": decided["strays"], "unclaimed": decided["unclaimed"]}, indent=4))
+        return decided
+
+    def _released(self, task_vars):
+        name = task_vars["inventory_hostname"]
+        mine = task_vars["graceful_azure_held"]["hosts"][name]
+        conflicts = task_vars[RESULTS[mine["release"]]].get("conflicts") or ()
+        for line in printable(list(released(name, mine, conflicts, self._task.check_mode))):
+            display.display(line)
+        return {}
+
+
+def _command():
+    """How this playbook was called."""
+    inventory = [word for path in context.CLIARGS.get("inventory") or () for word in ("-i", shlex.quote(str(path)))]
+    return " ".join(["ansible-playbook", *inventory, "graceful.azure.holds"])
 
 
 def _variables(hostvars, name):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
-from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost
+from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost, missing_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -123,7 +123,7 @@ class Client:
         environ: Mapping[str, str] | None = None,
     ) -> None:
         if not HAS_REQUESTS:
-            raise AzureError(missing_required_lib("requests"))
+            raise AzureError(missing_requests())
         arm_url, login_url = CLOUDS[params["cloud_environment"]]
         self.arm_url = _checked_url("arm_url", params.get("arm_url") or arm_url)
         self._monotonic = monotonic

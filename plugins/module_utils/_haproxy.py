@@ -180,7 +180,7 @@ class Haproxy:
         if number == errno.ENOENT:
             return "There is no HAProxy socket %s. Is HAProxy running, and does its 'stats socket' lie there?" % self.path
         if number == errno.EACCES:
-            return "User id %d may not use the HAProxy socket %s. Give the task the rights (become), or the socket another mode or owner." % (
+            return "User id %d may not use the HAProxy socket %s. Set ansible_become: true for that machine, or give the socket another mode or owner." % (
                 os.geteuid(),
                 self.path,
             )

@@ -437,7 +437,8 @@ class Servers(Driver[Optional[Server]]):
             if backend in known or not self._request.present and backend in recorded:
                 continue
             if backend not in seen.backends:
-                raise HaproxyError("HAProxy on socket %s has no backend %r (option backends)." % (self._haproxy.path, backend))
+                there = ", ".join(sorted(seen.backends)) or "none"
+                raise HaproxyError("HAProxy on socket %s has no backend %r (option backends). It has %s." % (self._haproxy.path, backend, there))
             raise HaproxyError("The backend %r of HAProxy on socket %s has no server %r (option server)." % (backend, self._haproxy.path, self._server))
         addresses = self._addresses(seen, records, wanted)
         if not self._request.present:

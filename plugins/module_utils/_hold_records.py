@@ -500,7 +500,7 @@ def check_writable(state_dir: str, create: bool = False) -> None:
         place = os.path.dirname(os.path.abspath(place))
     if not os.access(place, os.W_OK | os.X_OK):
         raise HoldError(
-            "The state folder %s cannot be written by user id %d. Give the task the rights (become), or name a folder that this "
+            "The state folder %s cannot be written by user id %d. Set ansible_become: true for that machine, or name a folder that this "
             "user may write (graceful_azure_state_dir)." % (state_dir, os.geteuid()),
             state_dir,
         )

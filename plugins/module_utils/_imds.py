@@ -15,14 +15,15 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 import re
 import socket
+import sys
 import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, clip, parse_time
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class ImdsClient:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not HAS_REQUESTS:
-            raise ImdsSetupError(missing_required_lib("requests"))
+            raise ImdsSetupError(missing_requests())
         self.imds_url = check_url(imds_url)
         if api_version not in API_VERSIONS:
             raise ImdsSetupError("api_version: {0} is not one of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
@@ -450,6 +451,14 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def missing_requests() -> str:
+    """A full sentence for whoever must install requests."""
+    return (
+        "The Python package requests is missing on {0} for {1}. Install python3-requests (Debian, Ubuntu: apt-get; RHEL and its like: dnf),"
+        " or run: {1} -m pip install requests".format(platform.node(), sys.executable)
+    )
 
 
 def innermost(error: BaseException) -> str:

@@ -120,7 +120,7 @@ class Nginx:
         if not mine and strange:
             raise NginxError(
                 "Process %d calls itself the master process of nginx and belongs to another user. User id %d does not run the program of another user: run"
-                " the task as that user (become_user)%s."
+                " the task as that user (ansible_become: true, ansible_become_user)%s."
                 % (strange[0], os.geteuid(), ", or start the nginx with the configuration %s" % self._wanted if self._wanted else "")
             )
         if not mine:
@@ -257,7 +257,7 @@ class Nginx:
         try:
             os.kill(self.pid, signal.SIGHUP)
         except PermissionError:
-            raise NginxError("User id %d may not signal nginx (process %d): give the task the rights (become)." % (os.geteuid(), self.pid)) from None
+            raise NginxError("User id %d may not signal nginx (process %d): set ansible_become: true for that machine." % (os.geteuid(), self.pid)) from None
         except ProcessLookupError:
             raise NginxError("The master process %d of nginx has ended." % self.pid) from None
 

@@ -757,8 +757,8 @@ class Look:
             )
         elif former and None in pending:
             result["uncounted"] = (
-                "worker process %s of nginx from before a reload may still send requests, and user id %d may not see its connections; give the task"
-                " the rights (become)" % (", ".join(str(worker.pid) for worker in former), os.geteuid())
+                "worker process %s of nginx from before a reload may still send requests, and user id %d may not see its connections; set"
+                " ansible_become: true for that machine" % (", ".join(str(worker.pid) for worker in former), os.geteuid())
             )
         else:
             result["former"] = sum(count for count in pending if count is not None)

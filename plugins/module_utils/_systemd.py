@@ -162,7 +162,7 @@ class Systemd:
         except Refused as error:
             hint = ""
             if re.search("authentication|[Aa]ccess denied|not permitted", str(error)):
-                hint = " User id %d lacks the rights: give them to the task (become)." % os.geteuid()
+                hint = " User id %d lacks the rights: set ansible_become: true for that machine." % os.geteuid()
             raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
 
     def _call(self, *arguments: str) -> str:

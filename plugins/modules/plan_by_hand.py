@@ -27,7 +27,8 @@ options:
     choices:
       options: Check the options and return them. Fails if one is wrong, or is not the same for all targets. Once for the whole play.
       places: Return the machines on which the records of this host are. Fails if the host's variables are wrong.
-      release: Decide for all hosts of the play. Once for the whole play. What is refused is returned as data, because the records are shown first.
+      release: Decide for all hosts of the play, and show what is held. Once for the whole play. What is refused is returned as data.
+      released: Say what was given back for this host, and which events still name it.
 author:
   - The graceful.azure authors (@graceful-azure)
 """
@@ -45,7 +46,7 @@ options:
   description: The options by their names without C(holds_). No list means all.
   returned: with O(phase=options)
   type: dict
-  sample: {release: true, repair: false, gone: false, event_ids: null, servers: null}
+  sample: {release: true, repair: false, gone: false, json: false, event_ids: null, servers: null}
 connection:
   description: How Ansible reaches a machine that does not say it.
   returned: with O(phase=places)
@@ -84,12 +85,13 @@ mistakes:
 hosts:
   description:
     - For each host the records to be C(shown), whether C(nothing) is held, what is C(unread), why it is C(refused) to release anything for it, and
-      what to C(release), V(everything), V(servers) or nothing. C(give_back) has what this host gives back for no host of the inventory, each by a C(module)
+      what to C(release), V(everything), V(servers) or nothing. C(still) has the events that still name it.
+      C(give_back) has what this host gives back for no host of the inventory, each by a C(module)
       with its C(options) on a C(machine).
   returned: with O(phase=release)
   type: dict
   sample:
-    web1: {shown: [], nothing: true, unread: [], refused: '', release: everything, give_back: []}
+    web1: {shown: [], still: [], nothing: true, unread: [], refused: '', release: everything, give_back: []}
 strays:
   description: The records that are held for no host of the inventory.
   returned: with O(phase=release)

@@ -10,7 +10,10 @@ of a target (C(read_places)), and what follows from the looks there (C(decide)).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Sequence
+import calendar
+import shlex
+import time
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -19,11 +22,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry im
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import legible, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
-SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone"}
-OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers")
+SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone", "holds_json": "json"}
+OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers", "holds_json")
 VARIABLES = (
     "ansible_host",
     DUTIES,
@@ -32,6 +35,15 @@ VARIABLES = (
 NOTHING = "Nothing is released."
 HOST = TrafficDuty()
 """Shows the records of a host itself."""
+NOUNS = {
+    "haproxy_server": "HAProxy server",
+    "nginx_server": "nginx server",
+    "azure_address": "Azure load balancer address",
+    "health_probe": "health answer",
+    "iis": "IIS",
+    "task": "note",
+}
+"""What the kinds of records are called, if they are not called by their own name."""
 
 
 class Options(NamedTuple):
@@ -40,6 +52,7 @@ class Options(NamedTuple):
     release: bool = False
     repair: bool = False
     gone: bool = False
+    json: bool = False
     event_ids: list[str] | None = None
     servers: list[str] | None = None
 
@@ -140,7 +153,12 @@ def decide(
         "mistakes": printable(wrong),
         "hosts": hosts,
         "strays": [
-            dict(_shown(record, _provider(look)), balancer=f"{printable(look['place']['machine'])}, held for no host of the inventory")
+            dict(
+                _of_balancer(look, record),
+                balancer=f"{_machine(look)}, held for no host of the inventory",
+                server=legible(_names(look, record)[0]),
+                target=next(name for name, target in targets.items() if look["place"]["key"] in (each["place"]["key"] for each in target.balancers)),
+            )
             for look, record in strays
         ],
         "unclaimed": _unclaimed(looks),
@@ -195,16 +213,29 @@ def _unclaimed(looks: dict[str, Json]) -> list[Json]:
         machine = look["place"]["machine"]
         for record in look.get("other_holds") or ():
             if (machine, record["path"]) not in claimed:
-                note = f"It lies on {printable(machine)} and {_provider(look).unclaimed}"
-                unclaimed[machine, record["path"]] = dict(_shown(record, _provider(look)), note=note)
+                note = f"It lies on {_machine(look)} and {_provider(look).unclaimed}"
+                unclaimed[machine, record["path"]] = dict(_of_balancer(look, record), note=note)
     return list(unclaimed.values())
 
 
-def _shown(record: Json, provider: TrafficDuty) -> Json:
-    """A record as a person reads it."""
+def _machine(look: Json) -> str:
+    return str(printable(look["place"]["machine"]))
+
+
+def _of_balancer(look: Json, record: Json) -> Json:
+    """A record that a look at a balancer found, as a person reads it."""
+    provider = _provider(look)
+    changed = provider.changed(look, record)
+    shown = _shown(record, provider, look["place"]["machine"])
+    return dict(shown, changed=legible(dict(zip(("expected", "found"), changed)))) if changed else shown
+
+
+def _shown(record: Json, provider: TrafficDuty, machine: str) -> Json:
+    """A record as a person reads it. C(machine): where it lies."""
     shown: Json = legible(
         {
             **provider.shown(record),
+            "machine": machine,
             "found": record["found"],
             "left": record["left"],
             "for_events": record["events"],
@@ -235,7 +266,7 @@ def _of_host(name: str, target: Target, released: bool, gone: bool) -> Json:
     # First what is held under its name, then what was taken out with it.
     by_name = [(look, record) for look, record, holds, _owner in held if holds == look["place"]["server"]]
     led = [(look, record) for look, record, holds, owner in held if holds != look["place"]["server"] == owner]
-    shown = [_shown(record, HOST) for record in target.host.get("holds") or ()] + [_shown(record, _provider(look)) for look, record in by_name + led]
+    shown = [_shown(record, HOST, name) for record in target.host.get("holds") or ()] + [_of_balancer(look, record) for look, record in by_name + led]
     unread = [
         {"label": label, "why": printable(look.get("fatal", look.get("error")))}
         for label, look in [(name, target.host), *((look["place"]["key"], look) for look in target.balancers)]
@@ -245,6 +276,7 @@ def _of_host(name: str, target: Target, released: bool, gone: bool) -> Json:
     release = _may_release(name, target, gone) if released else Verdict(False)
     return {
         "shown": shown,
+        "still": _still_named(target.host, shown),
         "nothing": known and not shown,
         "unread": unread,
         "refused": release.text,
@@ -281,3 +313,80 @@ def _wrong_servers(options: Options, looks: dict[str, Json], strays: Iterable[tu
             why = "it belongs to a host of the inventory, give that host as target" if name in held else "no record on the balancers of the targets names it"
             wrong.append(f"holds_servers names '{name}': {why}. {NOTHING}")
     return wrong
+
+
+def _still_named(host: Json, shown: Iterable[Json]) -> list[str]:
+    """The events that hold something and that the host's metadata service still shows. C(shown): what is held."""
+    labels = {event_id.lower(): _label(event_id, told) for record in shown for event_id, told in record["for_events"].items()}
+    standing = {str(event["event_id"]).lower() for event in host.get("events") or ()}
+    return [label for event_id, label in labels.items() if event_id in standing]
+
+
+def lines(options: Options, decided: Json, command: str, now: float) -> Iterator[str]:
+    """What people read: a line for each thing, and below it what to type. C(decided): see C(decide). C(command): how this playbook was called, without what
+    it was asked for. C(now): the controller's clock."""
+    for name, of_host in decided["hosts"].items():
+        for record in of_host["shown"]:
+            yield f"{name}: {_line(record, now)}"
+            yield from _changed(record, f"{command} -e target={shlex.quote(name)} -e holds_release=true")
+        if of_host["nothing"]:
+            yield f"Nothing is held for {name}."
+        yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
+        if of_host["shown"] and not options.release:
+            yield f"    To give back what is held for {name} now: {command} -e target={shlex.quote(name)} -e holds_release=true"
+    for record in decided["strays"]:
+        yield f"No host of the inventory: {_line(record, now)}"
+        if not options.release:
+            server = shlex.quote(record["server"])
+            yield f"    To give it back: {command} -e target={shlex.quote(record['target'])} -e holds_release=true -e holds_servers={server}"
+    for record in decided["unclaimed"]:
+        yield f"Not looked at: {_line(record, now)}"
+        yield f"    {record['note']} The record: {record['record']}"
+
+
+def _line(record: Json, now: float) -> str:
+    """What is held, where, how it was and is, since when and for which events."""
+    kind, _blank, name = record["held"].partition(" ")
+    where = next((f" ({record[key]})" for key in ("socket", "file") if record.get(key, "none") != "none"), "")
+    change = [f"was {_words(record['found'][key])}, is set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left]
+    events = " and ".join(f"{_label(event_id, told)}{_since(told, now)}" for event_id, told in record["for_events"].items())
+    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {events}'])}"
+
+
+def _words(state: Any) -> str:
+    return state.strip() if isinstance(state, str) else str(state).lower()
+
+
+def _label(event_id: str, told: Json) -> str:
+    """An event as people read it, with the reason of the hold if that says more. C(told): what a record says about it."""
+    kind, reason = (told.get("details") or {}).get("event_type"), told.get("reason")
+    label = f"{kind} {event_id}" if kind else event_id
+    return f"{label} ({reason})" if reason and reason != label else label
+
+
+def _since(told: Json, now: float) -> str:
+    try:
+        return f" since {clock(calendar.timegm(time.strptime(told['since'], '%Y-%m-%dT%H:%M:%SZ')), now)}"
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _changed(record: Json, release: str) -> Iterator[str]:
+    """Both ways on, where somebody else has changed what is held."""
+    if "changed" in record:
+        expected, found = record["changed"]["expected"], record["changed"]["found"]
+        yield f"    Somebody else changed it: expected {expected}, found {found}. Nothing changes it as long as that is so. There are two ways on."
+        yield f"    Let it be put back: set it to {expected} again. The next run does the rest."
+        yield f"    Keep it as it is, and forget what is held: {release}"
+
+
+def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool) -> Iterator[str]:
+    """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences."""
+    things = ", ".join(" ".join((NOUNS.get(kind, kind), thing)) for kind, _blank, thing in (record["held"].partition(" ") for record in of_host["shown"]))
+    yield f"{name}: {'would be' if check else 'was'} given back: {things or 'nothing, because nothing was held'}."
+    yield from (f"{name}: {conflict}" for conflict in conflicts)
+    for label in of_host["still"]:
+        yield (
+            f"{name}: {label} still names it. The next run takes it out again, and a run or a watcher that is at work does so at once."
+            " If it is to stay in service, end these, or let a rule of graceful_azure_rules ignore the event."
+        )

@@ -32,7 +32,7 @@ def test_the_playbook_holds_shows_and_releases(site):
     site.kill(process)
     shown = site.run("holds")
     assert shown.status == 0, shown.output
-    assert "azure_address a (web)" in shown.output
+    assert "Azure load balancer address a (web)" in shown.output
     released = site.run("holds", holds_release=True)
     assert released.status == 0, released.output
     assert site.is_as_found()

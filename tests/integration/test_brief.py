@@ -38,6 +38,6 @@ def test_holds_shows_what_is_held(site, monkeypatch):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     assert site.run(handle_events_wait=False).status == 0
     shown = site.run("holds")
-    assert shown.status == 0 and '"held": "haproxy_server www/web1"' in shown.output and event_id in shown.output, shown.output
+    assert shown.status == 0 and "web1: HAProxy server www/web1 on lb1 (" in shown.output and event_id in shown.output, shown.output
     assert "Nothing is held for web2." in shown.output and "Nothing is held for web1." not in shown.output
     assert "Look at the hosts" not in shown.output and "skipping: [" not in shown.output, shown.output

@@ -853,7 +853,7 @@ class TestBadInput:
         )
         user = os.getuid() or 65534
         assert result["failed"] and result["msg"].startswith(
-            "User id %d may not use the HAProxy socket %s. Give the task the rights (become)" % (user, haproxy.socket)
+            "User id %d may not use the HAProxy socket %s. Set ansible_become: true for that machine" % (user, haproxy.socket)
         )
 
     def test_a_state_folder_that_cannot_be_written(self, start, hold):

@@ -331,7 +331,7 @@ class TestWhatItSees:
         arguments = {"socket": one.haproxy.user_socket, "state_dir": str(state)}
         result = run_module("haproxy_info", arguments, user=user)
         assert result["state_dir_problem"] == (
-            "The state folder %s cannot be written by user id %d. Give the task the rights (become), or name a folder that this "
+            "The state folder %s cannot be written by user id %d. Set ansible_become: true for that machine, or name a folder that this "
             "user may write (graceful_azure_state_dir)." % (state, user or os.getuid())
         )
 

@@ -190,7 +190,7 @@ def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
     assert site.simulator.event(event_id)["Approvals"] == []
     # By hand, it is given back.
     shown = site.run("holds", holds_release=True)
-    assert shown.status == 0 and "health_probe file" in shown.output, shown.output
+    assert shown.status == 0 and "health answer file" in shown.output, shown.output
     assert site.records() == [] and not (site.folder / "another").exists()
 
 

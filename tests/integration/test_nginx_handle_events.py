@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_is_continued_and_the_playbook_holds_shows_and_rel
     site.kill(process)
     shown = site.run("holds")
     assert shown.status == 0, shown.output
-    assert "nginx_server www/127.0.0.1:%d (http)" % site.listeners["web1"].port in shown.output
+    assert "nginx server www/127.0.0.1:%d (http)" % site.listeners["web1"].port in shown.output
     released = site.run("holds", holds_release=True)
     assert released.status == 0, released.output
     wait_until(lambda: site.nginx.configuration.read_bytes() == site.found, 5, "the line as it was")

@@ -330,7 +330,7 @@ def test_mistakes(guest, services, said):
 def test_without_the_rights(guest):
     before = guest.states()
     result = guest.hold(["shop"], state_dir="/var/tmp/records", user=65534)
-    assert result["failed"] and "lacks the rights: give them to the task (become)" in result["msg"], result
+    assert result["failed"] and "lacks the rights: set ansible_become: true for that machine" in result["msg"], result
     assert guest.states() == before and guest.shell("ls -A /var/tmp/records") == ""
 
 

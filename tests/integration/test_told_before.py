@@ -111,7 +111,6 @@ def test_text_from_an_event_forges_no_line(site):
     lines = [line for line in run.output.split("\n") if "RUN: " not in line]
     assert [line for line in lines if not line.replace("\t", "").isprintable()] == []
     held = site.run("holds")
-    # Ansible shows this as JSON, which would double a backslash.
     assert "Reboot web2<U+202E><U+009B>31m<U+007F> 12:00:00  web2  restored" in held.output and "\\\\" not in held.output, held.output
     assert [line for line in held.output.split("\n") if not line.isprintable()] == []
 
@@ -170,7 +169,7 @@ def test_a_balancer_with_a_blank_in_its_name(site):
     run = site.run(handle_events_wait=False)
     assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
     run = site.run("holds")
-    assert run.status == 0 and "haproxy_server www/web1" in run.output and "lb 1, held for no host" not in run.output, run.output
+    assert run.status == 0 and "HAProxy server www/web1" in run.output and "No host of the inventory" not in run.output, run.output
     assert run.output.count("Nothing is held for") == 1, run.output
     run = site.run("holds", holds_release=True)
     assert run.status == 0 and site.admin_states()["web1"] == "ready" and site.records() == [], run.output

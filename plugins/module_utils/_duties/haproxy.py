@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 
 
+# How many backends a message names at most.
+MOST_NAMED = 20
 # Seconds between two looks of one that waits.
 LOOK_SECONDS = 0.5
 
@@ -198,6 +200,7 @@ def observe(
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
     servers = []
+    missing = [name for name in names or [] if not seen.backends_of(name)]
     for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
@@ -228,7 +231,9 @@ def observe(
         "level": haproxy.level(),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": [name for name in names or [] if not seen.backends_of(name)],
+        "missing": missing,
+        # For a message that says which there are.
+        "known_backends": sorted(seen.backends)[:MOST_NAMED] if missing else [],
         "holds": holds,
         "other_holds": records.others,
         **machine_facts(store.state_dir),
@@ -257,6 +262,7 @@ def observe_absent(store: Store) -> dict[str, Any]:
         "backends": [],
         "servers": [],
         "missing": [],
+        "known_backends": [],
         # No HAProxy runs, so none of the records belongs to another one.
         "holds": store.records(KIND),
         "other_holds": [],

@@ -164,7 +164,7 @@ def rights_problem(nginx: Nginx, servers: Iterable[dict[str, Any]]) -> str | Non
     try:
         os.kill(nginx.pid, 0)
     except PermissionError:
-        return "user id %d may not signal nginx (process %d): give the task the rights (become)" % (os.geteuid(), nginx.pid)
+        return "user id %d may not signal nginx (process %d): set ansible_become: true for that machine" % (os.geteuid(), nginx.pid)
     except ProcessLookupError:
         return "the master process %d of nginx has ended" % nginx.pid
     for path in sorted({server["file"] for server in servers}):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -258,5 +258,5 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         pools=(Pool(AZURE_PROBE),),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != "Up",
-        conflict=f"somebody else set {label} to {address['admin_state']}: left as it is" if condition == CHANGED else "",
+        conflict=f"somebody else set {label} to {address['admin_state']}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
     )

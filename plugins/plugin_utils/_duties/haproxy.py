@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, Claim, TrafficDuty, without_hosts
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, TWO_WAYS, Claim, TrafficDuty, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -85,9 +85,13 @@ def runs_nowhere(machines: Iterable[str]) -> str:
     return f"no HAProxy runs on any of its balancers ({', '.join(machines)})"
 
 
-def has_no_server(settings: BalancerSettings, machine: str) -> str:
+def has_no_server(settings: BalancerSettings, machine: str, seen: Json) -> str:
+    """C(seen): what the look at the balancer has found."""
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
-    return f"balancer {machine}: {where} has a server {settings['server']!r} (option server)"
+    elsewhere = sorted({server["backend"] for server in seen.get("servers") or () if server["server"] == settings["server"]})
+    known = seen.get("known_backends") or ()  # journals of older releases do not have it
+    others = f"; {' and '.join(elsewhere)} has (option backends)" if elsewhere else f"; there are the backends {', '.join(known)}" if known else ""
+    return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){others}"
 
 
 def is_left_alone(place: str, at: str, host: str) -> str:
@@ -232,7 +236,7 @@ class Haproxy(TrafficDuty):
                 places.extend(found)
                 doubts.extend(_doubts(settings, host, name, machine))
                 if not any(place.by_name for place in found):
-                    mistakes.append(has_no_server(settings, name))
+                    mistakes.append(has_no_server(settings, name, machine.result))
         if absent and len(absent) == len(set(settings["hosts"])):
             # One machine of a pair must be active. Perhaps it is about to become active.
             silent.append(Reason(Kind.UNREAD, runs_nowhere(absent)))
@@ -315,6 +319,14 @@ class Haproxy(TrafficDuty):
         subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
         return {"held": f"{record['kind']} {'/'.join(subject)}{together}", "socket": record["subject"].get("socket", "none")}
+
+    def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
+        subject = record["subject"]
+        for server in look.get("servers") or ():
+            is_it = (server["backend"], server["server"]) == (subject["backend"], subject["server"])
+            if is_it and CONDITIONS.get(server["condition"]) == CHANGED:
+                return str(record["left"]["admin_state"]), str(server["admin_state"])
+        return None
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.
@@ -426,9 +438,14 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         checked=server.get("checked", True),  # results of older releases do not have it
         health=BALANCER if server.get("checked", True) else CONNECTION,
         returns=_returns(server),
-        conflict=f"somebody else set {label} to {state}: left as it is" if condition == CHANGED else "",
+        conflict=f"somebody else set {label} to {state}{_expected(server)}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
     )
+
+
+def _expected(server: Json) -> str:
+    left = server.get("left")  # journals of older releases do not have it
+    return f", and {left['admin_state']} was expected" if left else ""
 
 
 def _returns(server: Json) -> str:

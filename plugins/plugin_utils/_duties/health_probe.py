@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -377,7 +377,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         pools=tuple(map(Pool, settings["peer"])),
         # The balancer probes it: it gets nothing before its answer passes.
         checked=settings["action"] != "command",
-        conflict=f"somebody else let {label} pass again: left as it is" if condition == CHANGED else "",
+        conflict=f"somebody else let {label} pass again: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
     )
 
 

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import Cal
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
 DUTIES = "graceful_azure_duties"
-EXAMPLE = "[{type: haproxy, hosts: [lb1]}, {type: service, name: app}]"
+EXAMPLE = "[{type: haproxy, hosts: [lb1]}, app]"
 QUIET = 3.0
 FileProblem = Callable[[str], str | None]
 """Returns what is wrong with a task file, as a sentence, or None."""

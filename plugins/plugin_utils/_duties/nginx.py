@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, Claim, TrafficDuty, without_hosts
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, TWO_WAYS, Claim, TrafficDuty, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
@@ -241,6 +241,14 @@ class Nginx(TrafficDuty):
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
         return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "file": subject["file"]}
 
+    def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
+        subject = record["subject"]
+        for server in look.get("servers") or ():
+            is_it = all(server[key] == subject[key] for key in ("context", "upstream", "server", "file"))
+            if is_it and CONDITIONS.get(server["condition"]) == CHANGED:
+                return str(record["left"]["line"]), str(server["text"])
+        return None
+
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]
         found = {"server": subject["server"], "files": [subject["file"]], "state": "absent"}
@@ -390,7 +398,7 @@ def _place(
         # Open-source nginx checks no server: it learns from failed requests.
         checked=False,
         health=CONNECTION,
-        conflict=f"somebody else changed {label}: left as it is" if condition == CHANGED else "",
+        conflict=_conflict(label, server) if condition == CHANGED else "",
         note=note,
         stays=never_out(label, server["never_out"]) if server.get("never_out") else "",  # journals of older releases do not have it
     )
@@ -411,3 +419,8 @@ def _must_go_out(server: Json, condition: str) -> bool:
     is_old = condition == HELD and not server.get("noted", True)
     # Nothing is left to do where the line has the parameter and its upstream does not follow it.
     return server["in_service"] and not (condition == HELD and server.get("never_out")) or server["restoring"] or is_old
+
+
+def _conflict(label: str, server: Json) -> str:
+    told = f" to {server['text']!r}, and {server['left']!r} was expected" if server.get("text") and server.get("left") else ""
+    return f"somebody else changed {label}{told}: left as it is. {TWO_WAYS}"

@@ -39,6 +39,10 @@ def without_hosts(options: Options) -> Iterable[tuple[str, str]]:
         yield "hosts", f"empty; {MACHINES}"
 
 
+TWO_WAYS = "Set it back, and the next run goes on; or have the playbook graceful.azure.holds release it, and it stays as it is"
+"""What a person can do where somebody else has changed what is held."""
+
+
 class TrafficDuty(Duty):
     """One type of duty that brings traffic. This base class is also that of a host to which nothing brings any.
 
@@ -113,6 +117,10 @@ class TrafficDuty(Duty):
     def shown(self, record: Json) -> dict[str, str]:
         """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""
         return {"held": f"{record['kind']} {'/'.join(map(str, record['subject'].values()))}", "socket": "none"}
+
+    def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
+        """What a record expects and what a look found instead, if somebody else has changed it since, for the playbook holds."""
+        return None
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""

@@ -14,9 +14,7 @@ import sys
 import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = ("graceful_azure_watcher", "ansible", "ansible.module_utils") + tuple(
-    "ansible_collections.graceful.azure.plugins.module_utils".rsplit(".", count)[0] for count in range(4, -1, -1)
-)
+PACKAGES = ("graceful_azure_watcher",) + tuple("ansible_collections.graceful.azure.plugins.module_utils".rsplit(".", count)[0] for count in range(4, -1, -1))
 
 
 def lay_out():
@@ -29,9 +27,6 @@ def lay_out():
     for name, version in (("chardet", "3.0.4"), ("charset_normalizer", "2.0.0")):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__version__ = version
-    basic = types.ModuleType("ansible.module_utils.basic")
-    basic.missing_required_lib = lambda library: f"The Python library {library} is not installed for {sys.executable}."
-    sys.modules[basic.__name__] = basic
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def task_vars(hostvars, active, first=None, **more):
 class TestOptions:
     def test_what_is_set_for_the_play_counts(self, action):
         found = action._options(task_vars({"web1": {}, "web2": {}}, ["web1", "web2"], holds_release=True, holds_servers="{{ mine }}", mine="web4, web5"))
-        assert found == {"options": {"release": True, "repair": False, "gone": False, "event_ids": None, "servers": ["web4", "web5"]}}
+        assert found == {"options": {"release": True, "repair": False, "gone": False, "json": False, "event_ids": None, "servers": ["web4", "web5"]}}
 
     def test_one_for_each_host_is_refused(self, action):
         for hosts in ({"web1": {}, "web2": {"holds_release": True}}, {"web1": {"holds_release": True}, "web2": {"holds_release": False}}):
@@ -73,7 +73,7 @@ class TestOptions:
         found = action._options(task_vars({"web1": {}}, ["web1"], holds_release=True, holds_event_ids="{{ mine }}", holds_gon=1))
         assert found["failed"] and found["msg"] == (
             "holds_event_ids: '{{ mine }}' cannot be resolved: 'mine' is undefined. Nothing is released."
-            " holds has no option holds_gon. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers. Nothing is released."
+            " holds has no option holds_gon. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers, holds_json. Nothing is released."
         )
 
 
@@ -119,7 +119,7 @@ class TestRelease:
             "graceful_azure_host": LOOK,
             "graceful_azure_balancers": {"results": [{"reached": True, "holds": holds, "other_holds": [], "place": place}]},
         }
-        given = {"release": True, "repair": False, "gone": False, "event_ids": None, "servers": None, **options}
+        given = {"release": True, "repair": False, "gone": False, "json": False, "event_ids": None, "servers": None, **options}
         found = task_vars({"web1": seen, **others}, ["web1"], graceful_azure_options={"options": given})
         return action._release(dict(found, ansible_play_hosts_all=list(hosts)))
 

@@ -550,7 +550,7 @@ class TestRefusals:
         ("where", "said"),
         [
             ({"server": "web9"}, "No backend of HAProxy on socket %s has a server 'web9' (option server)."),
-            ({"backends": ["nope"]}, "HAProxy on socket %s has no backend 'nope' (option backends)."),
+            ({"backends": ["nope"]}, "HAProxy on socket %s has no backend 'nope' (option backends). It has api, www."),
             (
                 {"server": "web2", "backends": ["www", "api"]},
                 "The backend 'api' of HAProxy on socket %s has no server 'web2' (option server).",

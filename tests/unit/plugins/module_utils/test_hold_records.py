@@ -403,7 +403,7 @@ class TestFolder:
             os.chown(place, 65534, -1)
         done = subprocess.run([sys.executable, "-c", program, str(place), *sys.path], capture_output=True, text=True, check=False)
         assert done.stdout.splitlines() == [
-            "The state folder %s cannot be written by user id %d. Give the task the rights (become), or name a folder that this "
+            "The state folder %s cannot be written by user id %d. Set ansible_become: true for that machine, or name a folder that this "
             "user may write (graceful_azure_state_dir)." % (place, 65534 if os.getuid() == 0 else os.getuid()),
             "The record %s cannot be written: Permission denied." % Store(str(place)).path("task", SUBJECT),
         ], done.stderr

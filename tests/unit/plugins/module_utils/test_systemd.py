@@ -854,7 +854,7 @@ class TestSystemctl:
             Systemd(run_command).stop("a.service")
         assert str(caught.value) == (
             "a.service was not told to stop: systemctl stop failed: Failed to stop a.service: Interactive authentication required."
-            " User id %d lacks the rights: give them to the task (become)." % os.geteuid()
+            " User id %d lacks the rights: set ansible_become: true for that machine." % os.geteuid()
         )
 
     def test_failed_without_a_word(self, systemctl):

@@ -110,4 +110,4 @@ def test_requests_is_missing(run_module, monkeypatch):
     monkeypatch.setattr(_imds, "HAS_REQUESTS", False)
     result = run_module(module)
     assert result["failed"]
-    assert "requests" in result["msg"]
+    assert "python3-requests (Debian, Ubuntu: apt-get; RHEL and its like: dnf)" in result["msg"] and " -m pip install requests" in result["msg"]

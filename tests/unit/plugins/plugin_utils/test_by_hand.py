@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Target, decide, read_options, read_places
+from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Target, decide, lines, read_options, read_places, released
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook
@@ -111,7 +113,7 @@ class TestOptions:
     def test_every_mistake_is_told(self):
         _options, mistakes = read_options({"holds_relase": True, "holds_gone": "x", "holds_servers": ""})
         assert len(mistakes) == 3 and mistakes[0] == (
-            "holds has no option holds_relase. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers. Nothing is released."
+            "holds has no option holds_relase. It has holds_release, holds_event_ids, holds_gone, holds_repair, holds_servers, holds_json. Nothing is released."
         )
 
 
@@ -173,6 +175,7 @@ class TestShown:
         assert outcome["hosts"]["web1"]["shown"][1] == {
             "held": "haproxy_server www/web1",
             "socket": SOCKET,
+            "machine": "lb1",
             "found": {"admin_state": "ready"},
             "left": {"admin_state": "drain"},
             "for_events": {"E1": {}},
@@ -196,9 +199,11 @@ class TestShown:
         balancer["place"] = dict(balancer["place"], provider="nginx")
         ((shown,),) = [of_host["shown"] or outcome["strays"] for outcome in [Site(web1=(host(), [balancer])).decide()] for of_host in outcome["hosts"].values()]
         assert shown.pop("balancer", None) in (None, "lb1, held for no host of the inventory")
+        shown = {key: value for key, value in shown.items() if key not in ("server", "target")}
         assert shown == {
             "held": "nginx_server www/10.0.0.4:80 (http)",
             "file": "/etc/nginx/conf.d/www.conf",
+            "machine": "lb1",
             "found": {"line": "server 10.0.0.4:80   max_fails=2;<U+001B><U+202E>"},
             "left": {"line": "server 10.0.0.4:80 down;"},
             "for_events": {"E1": {}},
@@ -236,6 +241,62 @@ class TestShown:
     def test_nothing_is_held_only_where_all_was_read(self, seen, nothing, unread):
         of_host = Site(web1=seen).decide()["hosts"]["web1"]
         assert of_host["nothing"] == nothing and [(machine["label"], machine["why"]) for machine in of_host["unread"]] == unread
+
+
+class TestLines:
+    COMMAND = "ansible-playbook graceful.azure.holds"
+    NOW = 1764140830.0  # 2025-11-26 07:07:10 UTC
+
+    def said(self, site, **options):
+        return list(lines(Options(**options), site.decide(**options), self.COMMAND, self.NOW))
+
+    @pytest.fixture(autouse=True)
+    def in_utc(self, monkeypatch):
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+        monkeypatch.undo()
+        time.tzset()
+
+    def held(self, name="web1", **more):
+        told = {"since": "2025-11-26T07:00:00Z", "reason": "Reboot E1", "details": {"event_type": "Reboot"}}
+        return dict(server(name, **more), events={"E1": told})
+
+    def test_what_where_since_when_for_which_event_and_what_to_type(self):
+        site = Site(web1=(host(service("shop")), [look(self.held())]), web2=(host(), [look()]))
+        assert self.said(site) == [
+            "web1: service shop on web1: was true, is set to false, for E1",
+            f"web1: HAProxy server www/web1 on lb1 ({SOCKET}): was ready, is set to drain, for Reboot E1 since 07:00:00 UTC",
+            f"    To give back what is held for web1 now: {self.COMMAND} -e target=web1 -e holds_release=true",
+            "Nothing is held for web2.",
+        ]
+
+    def test_what_somebody_else_has_changed(self):
+        seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
+        said = self.said(Site(web1=(host(), [look(self.held(), servers=[seen])])))
+        assert said[1:4] == [
+            "    Somebody else changed it: expected drain, found maint. Nothing changes it as long as that is so. There are two ways on.",
+            "    Let it be put back: set it to drain again. The next run does the rest.",
+            f"    Keep it as it is, and forget what is held: {self.COMMAND} -e target=web1 -e holds_release=true",
+        ]
+        assert len(self.said(Site(web1=(host(), [look(self.held(), servers=[dict(seen, condition="held")])])))) == 2
+
+    def test_what_belongs_to_no_host_and_what_was_not_looked_at(self):
+        said = self.said(Site(web1=(host(), [look(server("web4"), others=[server("y")])])))
+        assert said[1].startswith("No host of the inventory: HAProxy server www/web4 on lb1 ")
+        assert said[2] == f"    To give it back: {self.COMMAND} -e target=web1 -e holds_release=true -e holds_servers=web4"
+        assert said[3].startswith("Not looked at: HAProxy server www/y on lb1 ") and said[4].endswith("The record: /state/y.json")
+
+    def test_what_could_not_be_read(self):
+        assert self.said(Site(web1=(SILENT, []))) == ["web1 could not be read: No route to host"]
+
+    @pytest.mark.parametrize("standing", [True, False])
+    def test_after_the_release(self, standing):
+        events = [{"event_id": "e1"}] if standing else []
+        decided = Site(web1=(host(events=events), [look(self.held())])).decide(release=True)
+        said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], False))
+        assert said[:2] == ["web1: was given back: HAProxy server www/web1.", "web1: it was left alone"]
+        assert [line.partition(". ")[0] for line in said[2:]] == (["web1: Reboot E1 still names it"] if standing else [])
 
 
 class TestRecordsOfNobody:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS
 
 from tests.support.model import Model
 
@@ -138,7 +139,7 @@ def test_somebody_lets_it_pass_again():
     site.answers["web1"]["fails_since"] = None
     for _pass in range(20):
         site.go()
-    assert site.said("web1") == ("needs_person", "somebody else let the health answer (/run/out) pass again: left as it is") and site.posted == []
+    assert site.said("web1") == ("needs_person", f"somebody else let the health answer (/run/out) pass again: left as it is. {TWO_WAYS}") and site.posted == []
 
 
 def test_an_operators_maintenance_is_left_alone():

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.haproxy import has_no_server
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, Group, NextLook, Place, Traffic
@@ -204,12 +205,30 @@ class TestHaproxy:
             ),
             # Somebody else had taken it out, so only its agent check is ours.
             ({"admin_state": "drain", "condition": "held", "arrived": 1, "found": {"admin_state": "drain"}}, {"must_go_out": False}),
-            ({"condition": "changed_meanwhile"}, {"condition": CHANGED, "conflict": "somebody else set www/web1 on lb1 to ready: left as it is"}),
+            (
+                {"condition": "changed_meanwhile", "left": {"admin_state": "drain"}},
+                {"condition": CHANGED, "conflict": f"somebody else set www/web1 on lb1 to ready, and drain was expected: left as it is. {TWO_WAYS}"},
+            ),
         ],
     )
     def test_what_a_server_means(self, server, wanted):
         (place,) = places(Model(), **server)
         assert {key: getattr(place, key) for key in wanted} == wanted
+
+    @pytest.mark.parametrize(
+        ("backends", "seen", "said"),
+        [
+            ([], {}, "no backend has a server 'web1' (option server)"),
+            ([], {"known_backends": ["api", "www"]}, "no backend has a server 'web1' (option server); there are the backends api, www"),
+            (
+                ["wwww"],
+                {"servers": [{"backend": "www", "server": "web1"}, {"backend": "api", "server": "web2"}]},
+                "none of the backends wwww has a server 'web1' (option server); www has (option backends)",
+            ),
+        ],
+    )
+    def test_a_backend_that_does_not_exist_is_told_with_those_that_do(self, backends, seen, said):
+        assert has_no_server({"server": "web1", "backends": backends}, "lb1", seen) == f"balancer lb1: {said}"
 
     def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain(self):
         common = {"hosts": ["lb1"], "socket": SOCKET}
