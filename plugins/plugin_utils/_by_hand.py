@@ -383,7 +383,8 @@ def _changed(record: Json, release: str) -> Iterator[str]:
 def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool) -> Iterator[str]:
     """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences."""
     things = ", ".join(" ".join((NOUNS.get(kind, kind), thing)) for kind, _blank, thing in (record["held"].partition(" ") for record in of_host["shown"]))
-    yield f"{name}: {'would be' if check else 'was'} given back: {things or 'nothing, because nothing was held'}."
+    if things:
+        yield f"{name}: {'would be' if check else 'was'} given back: {things}."
     yield from (f"{name}: {conflict}" for conflict in conflicts)
     for label in of_host["still"]:
         yield (
