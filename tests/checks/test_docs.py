@@ -212,8 +212,10 @@ def files_of(path, known=()):
         for key, name in part.items():
             # The task files of users are none of ours.
             is_ours = re.search(r"\.(import|include)_(playbook|tasks)$", key) and isinstance(name, str)
-            if is_ours and path.parent / name not in {*known, *found}:
-                found.update(files_of(path.parent / name, {*known, *found}))
+            # A name may be a template, which stands for several.
+            for each in path.parent.glob(re.sub(r"{{.*}}", "*", name)) if is_ours else ():
+                if each not in {*known, *found}:
+                    found.update(files_of(each, {*known, *found}))
     return found
 
 
