@@ -1,0 +1,244 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The shortest inventories of the pages, as they are printed: each takes a host through a Reboot.
+
+A second inventory only says how the machines are reached, and where their metadata services are. Each machine is in namespaces of its own, so all of
+them have their sockets, ports and folders where the pages have them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.support import patroni
+from tests.support.checkout import BUILD, ROOT
+from tests.support.nodes import NODES, Nodes, until
+from tests.support.nodes import needs as needs_program
+from tests.support.patience import patient
+from tests.support.playbook import ansible_settings, run_facts
+from tests.support.simulator import SCRIPT, command
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900), *NODES]
+
+AZURE = "azure"
+WEB = """
+import http.server, os, sys
+
+class Web(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        is_out = self.path == "/health" and os.path.exists("/var/www/maintenance")
+        self.send_response(503 if is_out else 200)
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Web).serve_forever()
+"""
+HAPROXY = """\
+global
+    stats socket /run/haproxy/admin.sock mode 600 level admin
+
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+
+frontend in
+    bind :80
+    default_backend www
+
+backend www
+    default-server check inter 500ms pool-max-conn 0
+"""
+STATES = """
+import socket
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect("/run/haproxy/admin.sock")
+    client.sendall(b"show servers state www\\n")
+    print(b"".join(iter(lambda: client.recv(65536), b"")).decode())
+"""
+
+
+def printed(page, group):
+    """The first inventory on a page that begins with this group, as it is printed."""
+    blocks = re.findall(r"^( *)```yaml\n(.*?)^ *```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return next(text for text in (textwrap.dedent(block) for _indent, block in blocks) if text.startswith(f"{group}:\n  hosts:\n"))
+
+
+class Site:
+    """The machines of an inventory, those of its hosts first, and one more where the metadata services of all hosts are."""
+
+    def __init__(self, folder, inventory, hosts, others=()):
+        self.folder = folder
+        self.hosts = hosts
+        (folder / "inventory.yml").write_text(inventory)
+        # A folder in memory would be refused for records, and that of the machine is not the test's.
+        self.nodes = Nodes(folder, [*hosts, *others, AZURE], ("/var",))
+
+    def __enter__(self):
+        self.nodes.__enter__()
+        azure = self.nodes[AZURE]
+        vms = {name: f"{azure.address}:{8200 + number}" for number, name in enumerate(self.hosts)}
+        azure.start(*command(vms, control="127.0.0.1:8169"))
+        here = {"azure": {}}
+        for node in self.nodes:
+            shell = self.folder / f"shell-{node.name}"
+            shell.write_text(f'#!/bin/sh\nexec {" ".join(node.enter)} /bin/sh "$@"\n')
+            shell.chmod(0o755)
+            here[node.name] = {"ansible_shell_executable": str(shell)}
+            if node.name in vms:
+                here[node.name]["graceful_azure_imds_url"] = f"http://{vms[node.name]}"
+        del here[AZURE]
+        common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        (self.folder / "here.json").write_text(json.dumps({"all": {"hosts": here, "vars": common}}))
+        until(lambda: azure.run(sys.executable, str(SCRIPT), "ctl", "events").returncode == 0)
+        return self
+
+    def __exit__(self, *error):
+        self.nodes.__exit__(*error)
+
+    def ctl(self, *words):
+        return self.nodes[AZURE].must(sys.executable, str(SCRIPT), "ctl", *words)
+
+    def records(self):
+        """The records on all machines, by the names of their machines."""
+        return {node.name for node in self.nodes if node.run("sh", "-c", "ls /var/lib/graceful_azure/*.json").returncode == 0}
+
+    def see_a_reboot_through(self, name, while_held):
+        """From its notice to its end. C(while_held) is true once, while the event has started."""
+        self.ctl("add", "Reboot", name, "ImpactSeconds=null", "EventId=E1")
+        words = ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), "-i", str(self.folder / "here.json"), "graceful.azure.handle_events"]
+        environment = {**os.environ, "ANSIBLE_SHOW_CUSTOM_STATS": "1", "ANSIBLE_FORKS": str(len(self.hosts)), **ansible_settings(self.folder)}
+        with (self.folder / "said").open("wb") as said:
+            run = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT, env=environment, cwd=BUILD, start_new_session=True)
+        try:
+            until(lambda: self.started() or run.poll() is not None, 400)
+            assert self.started(), self.said()
+            assert while_held()
+            self.ctl("complete", "E1")
+            status = run.wait(patient(300))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, 9)
+            run.wait()
+        assert status == 0, self.said()
+        (event,) = run_facts(self.said())["graceful_azure"]
+        assert (event["outcome"], {host: told["state"] for host, told in event["hosts"].items()}) == ("completed", {name: "restored"})
+        assert f'"Vm": "{name}"' in self.event() or f"approved by {name}" in self.event() or name in self.event()
+        assert self.records() == set()
+
+    def event(self):
+        return self.ctl("events")
+
+    def started(self):
+        return "Started" in self.event()
+
+    def said(self):
+        return (self.folder / "said").read_text(errors="replace")
+
+
+def test_twenty_vms_behind_two_haproxy(tmp_path):
+    """Of the README."""
+    webs, balancers = [f"web{number:02}" for number in range(1, 21)], ("lb1", "lb2")
+    with Site(tmp_path, printed("README.md", "web"), webs, balancers) as site:
+        servers = "".join(f"    server {name} {site.nodes[name].address}:80\n" for name in webs)
+        (tmp_path / "haproxy.cfg").write_text(HAPROXY + servers)
+        for name in webs:
+            site.nodes[name].start(sys.executable, "-c", WEB, "80")
+        for name in balancers:
+            site.nodes[name].must("mkdir", "/run/haproxy")
+            site.nodes[name].start("haproxy", "-f", str(tmp_path / "haproxy.cfg"))
+
+        def states(balancer):
+            """The administrative and the operational state of each server."""
+            rows = [line.split() for line in site.nodes[balancer].run(sys.executable, "-c", STATES).stdout.splitlines()]
+            return {row[3]: (row[6] == "0", row[5] == "2") for row in rows if len(row) > 6 and row[3] in webs}
+
+        def out(name=None):
+            return all(states(each) == {web: (web != name, web != name) if web == name else (True, True) for web in webs} for each in balancers)
+
+        until(out)
+        site.see_a_reboot_through("web07", lambda: all(not states(each)["web07"][0] and sum(map(all, states(each).values())) == 19 for each in balancers))
+        until(out)
+
+
+def test_five_vms_behind_an_azure_load_balancer_by_probe(tmp_path):
+    """Of the page on health probes. The balancer itself has no part in it: the answer that it gets does."""
+    webs = [f"web{number}" for number in range(1, 6)]
+    with Site(tmp_path, printed("docs/health-probe.md", "web"), webs) as site:
+        for name in webs:
+            site.nodes[name].must("mkdir", "-p", "/var/www")
+            site.nodes[name].start(sys.executable, "-c", WEB, "8080")
+
+        def passing():
+            words = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "http://localhost:8080/health")
+            return {name for name in webs if site.nodes[name].run(*words).stdout == "200"}
+
+        until(lambda: passing() == set(webs))
+        site.see_a_reboot_through("web2", lambda: passing() == set(webs) - {"web2"})
+        assert passing() == set(webs)
+
+
+@patroni.NEEDED
+@needs_program("setpriv", packages="util-linux")
+def test_three_members_of_patroni(tmp_path):
+    """Of its page."""
+    names = ["db1", "db2", "db3"]
+    user = pwd.getpwnam("postgres")
+    with Site(tmp_path, printed("docs/duty-patroni.md", "databases"), names) as site:
+        as_user = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--")
+        azure = site.nodes[AZURE]
+        peer, etcd = (f"http://{azure.address}:{port}" for port in (2380, 2379))
+        words = ["--data-dir", "/var/etcd", "--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peer]
+        azure.start("etcd", *words, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}", "--unsafe-no-fsync")
+        for name in names:
+            node = site.nodes[name]
+            node.must("sh", "-c", "mkdir -p /run/postgresql /var/postgresql && chown postgres: /run/postgresql /var/postgresql && chmod 700 /var/postgresql")
+            configuration = {
+                **patroni.CONFIGURATION,
+                "name": name,
+                "etcd3": {"host": f"{azure.address}:2379"},
+                "restapi": {"listen": "0.0.0.0:8008", "connect_address": f"{node.address}:8008"},
+                "postgresql": {
+                    "listen": "0.0.0.0:5432",
+                    "connect_address": f"{node.address}:5432",
+                    "data_dir": "/var/postgresql/data",
+                    "bin_dir": str(patroni.SERVERS[-1].parent),
+                    "authentication": patroni.AUTHENTICATION,
+                    "parameters": {"unix_socket_directories": "/run/postgresql", "fsync": "off"},
+                    "pg_hba": ["host all all 0.0.0.0/0 trust", "host replication all 0.0.0.0/0 trust"],
+                    "pgpass": "/run/postgresql/pgpass",
+                },
+            }
+            node.must("tee", "/var/patroni.yml", input=json.dumps(configuration))
+            node.start(*as_user, patroni.PATRONI, "/var/patroni.yml", log=tmp_path / f"patroni-{name}.log")
+
+        def members():
+            told = site.nodes["db1"].run("curl", "--silent", "http://localhost:8008/cluster").stdout
+            return {member["name"]: member for member in json.loads(told)["members"]} if told else {}
+
+        def leader():
+            return next((name for name, member in members().items() if member["role"] == "leader"), None)
+
+        def is_whole():
+            found = members()
+            healthy = [member for member in found.values() if member["state"] in ("running", "streaming") and member.get("lag", 0) == 0]
+            return leader() and len(healthy) == len(names)
+
+        until(is_whole, 120, 0.5)
+        former = leader()
+        site.see_a_reboot_through(former, lambda: leader() in set(names) - {former})
+        assert leader() != former
