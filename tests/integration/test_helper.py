@@ -169,7 +169,7 @@ def test_without_a_helper_each_request_is_a_module(bed, way):
         assert done[name]["is_helper"] is False
         assert not done[name].get("warnings")
         assert done[name]["request"]["text"] == text
-    assert bed.is_clean()
+    wait_until(bed.is_clean, 1, "that nothing is there")
 
 
 def test_the_code_of_another_version_is_not_asked(bed):

@@ -115,23 +115,27 @@ _SIZES = 200
 _numbers = itertools.count()
 
 
-def helpers(marks=None):
+def helpers(marks=None, forks=None):
     """The processes that answer for runs on this machine (C(module_utils/_helper.py)), and their forks, in the order of their starts.
 
-    Their environment tells nothing. C(marks): limits on the size of message queues, one of which whoever started them had.
+    Their environment tells nothing. C(marks): limits on the size of message queues, one of which whoever started them had. C(forks): these alone, or
+    none of them. Only a helper itself leads a session.
     """
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as command, open(f"/proc/{entry}/limits", encoding="utf-8") as limits:
-            is_one = command.read().startswith(b"graceful_azure") and (_stat(entry) or "Z")[0] != "Z"
-            if is_one and (marks is None or _soft_limit(limits.read(), "Max msgqueue size") in marks):
-                found.append(int(entry))
-    return sorted(found, key=start_of)
+            if command.read().startswith(b"graceful_azure") and (marks is None or _soft_limit(limits.read(), "Max msgqueue size") in marks):
+                # Only now: it may have ended since it was listed.
+                state = _stat(entry) or "Z"
+                if state[0] != "Z" and forks in (None, state[3] != entry):
+                    found.append((int(state[19]), int(entry)))
+    return [pid for _start, pid in sorted(found)]
 
 
 def _soft_limit(limits, name):
-    (line,) = [line[len(name) :] for line in limits.splitlines() if line.startswith(name)]
-    return int(line.split()[0]) if line.split()[0].isdigit() else None
+    """A limit of a process; None if it has none, or has ended: the kernel then shows an empty file."""
+    words = [line[len(name) :].split()[0] for line in limits.splitlines() if line.startswith(name)]
+    return int(words[0]) if words and words[0].isdigit() else None
 
 
 @contextlib.contextmanager

@@ -171,7 +171,7 @@ class Bed:
 
     def helper(self):
         """The process that listens."""
-        (pid,) = [pid for pid in self.processes() if os.getsid(pid) == pid]
+        (pid,) = helpers(self.marks, forks=False)
         return pid
 
     def is_gone(self):
@@ -346,12 +346,12 @@ def test_it_ends_when_its_socket_was_replaced_and_leaves_the_other_alone(bed):
 
 
 def test_it_ends_some_seconds_after_the_last_request(bed, notes):
-    bed.start(STAY=0.5, TICK=0.1)
+    stay = patient(0.5)  # a client must have started by then
+    bed.start(STAY=stay, TICK=0.1)
     began = time.monotonic()
     bed.ask({"wait": 0.8, "file": str(notes)})
-    assert bed.processes()
-    until(bed.is_gone)
-    assert time.monotonic() - began >= 1.3
+    until(bed.is_gone, 5 + stay)
+    assert time.monotonic() - began >= 0.8 + stay
 
 
 class Script(_helper.Helper):
@@ -537,7 +537,7 @@ def test_what_is_no_request_is_refused_and_the_next_answered(bed, sent, told):
 
 
 def test_a_client_that_sends_nothing_harms_nobody(bed):
-    bed.start(SEND=0.3)
+    bed.start(SEND=patient(0.3))  # also for those who send something
     with bed.connect() as silent:
         assert bed.ask({})["request"] == {}
         size = _helper.LENGTH.unpack(silent.recv(_helper.LENGTH.size))[0]
@@ -545,7 +545,7 @@ def test_a_client_that_sends_nothing_harms_nobody(bed):
 
 
 def test_a_client_that_takes_no_answer_harms_nobody(bed):
-    bed.start(SEND=0.3)
+    bed.start(SEND=patient(0.3))
     with bed.connect() as silent:
         body = json.dumps({"large": 1 << 22}).encode()
         silent.sendall(b"a" + _helper.LENGTH.pack(len(body)) + body)
