@@ -34,6 +34,8 @@ TEST_SECONDS = 30
 # How long the new workers may take to start. A large configuration takes the master longer: see C(Nginx.reload).
 RELOAD_SECONDS = 5.0
 LOOK_SECONDS = 0.02
+# For how long a worker that was just started may bear the title of its master, and a new master process may have no worker.
+NEW_SECONDS = 1.0
 
 MASTER = "nginx: master process "
 WORKER = "nginx: worker process"
@@ -91,6 +93,26 @@ class Nginx:
 
     def find(self) -> Nginx:
         """Find the master process and its configuration file."""
+        deadline = self._monotonic() + NEW_SECONDS
+        known, mine = self._masters()
+        while any(self._is_new(pid, mine) for pid in mine) and self._monotonic() < deadline:
+            self._sleep(LOOK_SECONDS)
+            known, mine = self._masters()
+        self.pid = self._one_that_serves(mine, known)
+        self.former = [pid for pid in mine if pid != self.pid]
+        self.started = started(self.pid, self._proc)
+        self.configuration = known[self.pid]
+        self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
+        if "p" in self.arguments:
+            self.arguments["p"] = self._from_its_folder(self.pid, self.arguments["p"])
+        return self
+
+    def _is_new(self, pid: int, mine: list[int]) -> bool:
+        """Whether a process that another master process has started is a worker without its own title yet, or a master process without workers yet."""
+        return self._title(pid).startswith(MASTER) and parent(pid, self._proc) in mine and not self._workers_of([pid])
+
+    def _masters(self) -> tuple[dict[int, str], list[int]]:
+        """The configuration files of the master processes of this machine, and those that were asked for, at least one."""
         known: dict[int, str] = {}
         strange: list[int] = []
         elsewhere: list[int] = []
@@ -125,14 +147,7 @@ class Nginx:
             )
         if not mine:
             raise NginxError(self._none(known, elsewhere))
-        self.pid = self._one_that_serves(mine, known)
-        self.former = [pid for pid in mine if pid != self.pid]
-        self.started = started(self.pid, self._proc)
-        self.configuration = known[self.pid]
-        self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
-        if "p" in self.arguments:
-            self.arguments["p"] = self._from_its_folder(self.pid, self.arguments["p"])
-        return self
+        return known, mine
 
     def _none(self, known: dict[int, str], elsewhere: list[int]) -> str:
         """Why there is no nginx, a sentence."""
@@ -239,9 +254,11 @@ class Nginx:
         # The master must read the configuration and start its workers; the test has shown how long reading takes.
         deadline = self._monotonic() + RELOAD_SECONDS + 2 * self._test_seconds
         while True:
+            # A worker that has its title by now counts.
+            untitled = any(self._is_new(pid, [self.pid]) for pid in pids(self._proc))
             workers = self.workers()
             new = [worker for worker in workers if worker.pid not in before and not worker.leaving]
-            if new and not any(worker.pid in before and not worker.leaving for worker in workers):
+            if new and not untitled and not any(worker.pid in before and not worker.leaving for worker in workers):
                 return new
             if self._monotonic() >= deadline:
                 raise Refused(

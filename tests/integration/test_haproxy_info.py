@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
 from tests.support.calls import call
-from tests.support.haproxy import Haproxy
+from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient
 from tests.support.ports import free_port, listener
@@ -519,15 +519,19 @@ class TestFormerProcess:
             other.close()
 
 
-def test_a_former_process_with_another_command_line(balancer):
+def test_a_former_process_with_another_command_line(balancer, tmp_path):
     """As after an upgrade of the program. Its clients count, and its record is known."""
-    one = balancer(frontend="  option idle-close-on-response\n")
+    # They would count for every HAProxy of this network, also for those of other tests. So it bears another name.
+    program = tmp_path / "haproxy-of-its-own"
+    program.symlink_to(shutil.which(PROGRAM))
+    one = balancer(frontend="  option idle-close-on-response\n", program=program)
     with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
         half.sendall(b"GET / HTTP/1.1\r\n")
         former = one.info()["process"]["pid"]
         one.haproxy.start("-q", "-sf", str(former))
         one.hold()
-        assert one.server()["uncounted"] == "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
+        told = "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
+        one.until(lambda server: server["uncounted"] == told)  # as soon as it listens no more
         one.haproxy.start("-sf", str(one.info()["process"]["pid"]))
         assert one.hold()["changed"] and one.info()["other_holds"] == []
         half.sendall(b"Host: x\r\n\r\n")
