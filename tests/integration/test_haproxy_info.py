@@ -336,6 +336,10 @@ class TestWhatItSees:
         )
 
 
+# Without it, HAProxy closes half of its idle connections to a server every five seconds.
+KEEPS = "pool-purge-delay 1h"
+
+
 class TestIdle:
     def test_a_request_under_way(self, balancer, web):
         one = balancer()
@@ -353,7 +357,7 @@ class TestIdle:
 
     def test_which_connections_are_its_own(self, balancer, web):
         """They are kept for the next request. Those of others on its machine are not among them."""
-        one = balancer()
+        one = balancer(KEEPS)
         assert one.get("/")() == 200
         assert one.server()["own_ports"] is None, "it is in rotation"
         one.hold()
@@ -365,7 +369,7 @@ class TestIdle:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a module as another user, or make a network")
     def test_which_connections_are_its_own_cannot_be_told(self, balancer, web):
-        one = balancer()
+        one = balancer(KEEPS)
         assert one.get("/")() == 200
         one.hold()
         os.chmod(one.haproxy.socket, 0o666)
@@ -377,8 +381,8 @@ class TestIdle:
     def test_two_looks_running(self, balancer):
         one = balancer()
         began = time.monotonic()
-        assert one.info(timeout=5.0)["idle"]
-        assert 0.5 <= time.monotonic() - began < 2
+        assert one.info(timeout=60.0)["idle"]
+        assert 0.5 <= time.monotonic() - began < 30
         assert not one.info(timeout=0.3)["idle"]  # too short for two
 
     def test_only_those_that_are_waited_for(self, balancer, web):

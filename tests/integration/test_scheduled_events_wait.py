@@ -74,7 +74,7 @@ def ssh_below(process):
         try:
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
                 command = file.read().split("\0")
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
         if command[0].endswith("ssh"):
             found.append(command)
@@ -155,5 +155,5 @@ def running_in(host):
         try:
             with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
                 yield file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
