@@ -31,7 +31,16 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, namespace, path_through_root, read, socket_inodes, started_at, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import (
+    identity,
+    namespace,
+    path_through_root,
+    process_ids,
+    read,
+    socket_inodes,
+    started_at,
+    stat_fields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -126,7 +135,7 @@ def answering_processes(pid: int, uptime: float | None, started: float | None = 
 
     In a container it calls itself by another id than it has here. Another program may have this id here.
     """
-    return [other for other in _ids(proc) if own_pid(other, proc) == pid and _plausible(other, uptime, started, proc)]
+    return [other for other in process_ids(proc) if own_pid(other, proc) == pid and _plausible(other, uptime, started, proc)]
 
 
 def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
@@ -144,7 +153,7 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     networks = {command[2]: one for one, command in commands.items() if command}
     masters = {_status(one, "PPid", proc) for one in running}
     others = {}
-    for other in _ids(proc):
+    for other in process_ids(proc):
         if other not in running and str(other) not in masters and _name(other, proc) in names:
             command = _command(other, proc)
             if command and command[2] in networks:
@@ -194,13 +203,6 @@ def master_socket(pid: int, proc: str = "/proc") -> str | None:
         return path_through_root(parent, path, proc) if path.startswith("/") else None
     except OSError:
         return None
-
-
-def _ids(proc: str) -> list[int]:
-    try:
-        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
-    except OSError:  # no Linux
-        return []
 
 
 def _status(pid: int, field: str, proc: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_down, is_up
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Service:
     def look(self, record: Record | None, boot_id: str | None) -> Seen:
         unit = self._show()
         moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
-        return Seen(is_down(unit) and not unit.job, moves, "%s is %s" % (self.on, unit.active_state))
+        return Seen(is_off(unit) and not unit.job, moves, "%s is %s" % (self.on, state_of(unit)))
 
     def out_for(self) -> float | None:
         """For how many seconds the unit is down."""

@@ -32,6 +32,13 @@ def read(*parts: object) -> str:
         return ""
 
 
+def process_ids(proc: str = "/proc") -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+    except OSError:  # no Linux
+        return []
+
+
 def read_boot_id(proc: str = "/proc") -> str:
     """Which boot of the machine this is; empty if the machine does not tell it."""
     return read(proc, "sys", "kernel", "random", "boot_id").strip()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
@@ -34,6 +35,7 @@ CALL_SECONDS = 10
 # Seconds between two looks at services that go down or come up quickly.
 LOOK_SECONDS = 0.1
 
+PROC = "/proc"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 TYPES = "service socket device mount automount swap target path timer slice scope".split()
@@ -44,6 +46,7 @@ STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "Propagat
 # Units of these types are started again after they were stopped along with another. Targets are not, because they would start all units that they
 # want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
+DOWN = ("inactive", "failed", "maintenance")
 # A unit in one of these states cannot be started. Those of systemd's are the first two.
 UNSTARTABLE = ("not-found", "masked", "disabled")
 # systemd refuses to start these units while the unit that they trigger runs.
@@ -60,6 +63,8 @@ class Unit(NamedTuple):
     # Whether it is a oneshot without RemainAfterExit, which is never active.
     ends: bool
     result: str
+    # How many of its processes go on although it is down. systemd leaves them with C(KillMode=process) and C(none), and where it may not kill.
+    left: int = 0
 
 
 if TYPE_CHECKING:
@@ -104,7 +109,7 @@ class Systemd:
         """The units of these names, in their order."""
         if not names:
             return []
-        properties = ("ActiveState", "LoadState", "Job", "Triggers", "Accept", "Type", "RemainAfterExit", "Result") + STOPPED_ALONG
+        properties = ("ActiveState", "LoadState", "Job", "Triggers", "Accept", "Type", "RemainAfterExit", "Result", "ControlGroup") + STOPPED_ALONG
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
@@ -112,10 +117,11 @@ class Systemd:
         units = []
         for name, block in zip(names, blocks):
             fields = dict(line.partition("=")[::2] for line in block.splitlines())
+            state, group = fields.get("ActiveState", "inactive"), fields.get("ControlGroup", "")
             units.append(
                 Unit(
                     name,
-                    fields.get("ActiveState", "inactive"),
+                    state,
                     fields.get("LoadState", "not-found"),
                     fields.get("Job", "0") not in ("", "0"),
                     tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
@@ -123,6 +129,8 @@ class Systemd:
                     tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
                     fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
                     fields.get("Result", ""),
+                    # A group that is empty is removed.
+                    _processes_in(group) if state in DOWN and group else 0,
                 )
             )
         return units
@@ -202,12 +210,31 @@ class DrySystemd:
         self._told[name] = "active"
 
 
+def _processes_in(group: str) -> int:
+    """How many processes a control group of systemd has, those of the groups below it too."""
+    line = re.compile(r"^(?:0:|\d+:name=systemd):%s(?:/.*)?$" % re.escape(group), re.MULTILINE)
+    return sum(bool(line.search(read(PROC, pid, "cgroup"))) and "".join(stat_fields(pid, PROC)[:1]) not in ENDED for pid in process_ids(PROC))
+
+
 def is_up(unit: Unit) -> bool:
     return unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
 
 
 def is_down(unit: Unit) -> bool:
-    return unit.active_state in ("inactive", "failed", "maintenance")
+    return unit.active_state in DOWN
+
+
+def state_of(unit: Unit) -> str:
+    """Its state, in a sentence after "is"."""
+    if not (is_down(unit) and unit.left):
+        return unit.active_state
+    number = "1 of its processes goes" if unit.left == 1 else "%d of its processes go" % unit.left
+    return "%s, and %s on: systemd leaves them with its KillMode. End them, or set KillMode=control-group" % (unit.active_state, number)
+
+
+def is_off(unit: Unit) -> bool:
+    """Whether a unit is down and nothing of it goes on: what its former processes do would be cut off as well."""
+    return is_down(unit) and not unit.left
 
 
 def is_back(record: Record, unit: Unit) -> bool:
@@ -225,7 +252,7 @@ class Services(StoppedInOrder[Unit, str]):
     Refused = Refused
     kind = KIND
     pause = LOOK_SECONDS
-    is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_down), staticmethod(is_back)
+    is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_off), staticmethod(is_back)
 
     def __init__(
         self,
@@ -256,7 +283,7 @@ class Services(StoppedInOrder[Unit, str]):
 
     @staticmethod
     def state(unit: Unit) -> str:
-        return unit.active_state
+        return state_of(unit)
 
     @staticmethod
     def shown(unit: Unit) -> dict[str, Any]:
@@ -278,7 +305,7 @@ class Services(StoppedInOrder[Unit, str]):
             if record is not None and is_up(hold.seen):
                 self._manager.stop(hold.name)
                 hold.acted = True
-            if not self._await(hold, is_down):
+            if not self._await(hold, is_off):
                 return
         if record is not None and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)

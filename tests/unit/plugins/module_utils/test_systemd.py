@@ -50,7 +50,7 @@ class Model:
         for name, state in units.items():
             self.add(name + ".service", state)
 
-    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False):
+    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False, left=0):
         self.units[name] = {
             "state": state,
             "stop_takes": stop_takes,
@@ -60,6 +60,7 @@ class Model:
             "load": load,
             "triggers": tuple(triggers),
             "ends": ends,
+            "left": left,
             "then": None,
         }
 
@@ -83,7 +84,7 @@ class Model:
 
     def show(self, names):
         self._settle()
-        nothing = {"state": "inactive", "load": "not-found", "dependents": (), "triggers": (), "ends": False}
+        nothing = {"state": "inactive", "load": "not-found", "dependents": (), "triggers": (), "ends": False, "left": 0}
         found = [self.units.get(name, nothing) for name in names]
         return [
             Unit(
@@ -95,6 +96,7 @@ class Model:
                 one["triggers"],
                 one["ends"],
                 "exit-code" if one["state"] == "failed" else "success",
+                one["left"] if one["state"] in ("inactive", "failed") else 0,
             )
             for name, one in zip(names, found)
         ]
@@ -335,6 +337,39 @@ class TestHold:
         hold(model, store)
         release(model, store, timeout=30.0)
         assert model.state("shop") == model.state("db") == "active" and store.records() == []
+
+
+GO_ON = "cron.service is inactive, and %s on: systemd leaves them with its KillMode. End them, or set KillMode=control-group"
+
+
+class TestProcessesThatGoOn:
+    """systemd leaves them with KillMode=process and none."""
+
+    @pytest.fixture
+    def model(self):
+        model = Model(db="active")
+        model.add("cron.service", left=2)
+        return model
+
+    def test_it_is_off_when_they_have_ended(self, model, store):
+        result = hold(model, store, ("cron", "db"))
+        assert conditions(result) == {"cron": "stopping", "db": "stopping"}
+        assert result["waiting_for"] == GO_ON % "2 of its processes go"
+        result = hold(model, store, ("cron", "db"))
+        assert conditions(result) == {"cron": "stopping", "db": "stopping"} and model.told == [("stop", "cron.service")]
+        model.units["cron.service"]["left"] = 0
+        assert conditions(hold(model, store, ("cron", "db"))) == {"cron": "held", "db": "held"}
+
+    def test_of_one_that_was_stopped_before(self, model, store):
+        model.units["cron.service"].update(state="inactive", left=1)
+        result = hold(model, store, ("cron",))
+        assert result["waiting_for"] == GO_ON % "1 of its processes goes"
+        assert model.told == [] and store.records(KIND) == []
+
+    def test_it_starts_again_beside_them(self, model, store):
+        hold(model, store, ("cron",))
+        release(model, store)
+        assert model.told == [("stop", "cron.service"), ("start", "cron.service")] and store.records(KIND) == []
 
 
 class TestSomebodyElse:
@@ -823,11 +858,34 @@ class TestSystemctl:
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
         ]
         assert asked() == [
-            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,"
+            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,"
             "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
             " -- a.service b.service c.service d.service e.socket f.socket"
         ]
         assert Systemd(run_command).show([]) == [] and len(asked()) == 1
+
+    def test_processes_that_systemd_leaves(self, systemctl, monkeypatch, tmp_path):
+        systemctl(
+            "cat <<END\nActiveState=inactive\nLoadState=loaded\nControlGroup=/system.slice/a.service\n"
+            "\nActiveState=active\nLoadState=loaded\nControlGroup=/system.slice/b.service\n"
+            "\nActiveState=failed\nLoadState=loaded\nControlGroup=/system.slice/c.service\n"
+            "\nActiveState=inactive\nLoadState=loaded\nControlGroup=\nEND"
+        )
+        monkeypatch.setattr(_systemd, "PROC", str(tmp_path))
+        groups = {
+            7: ("0::/system.slice/a.service", "S"),  # cgroup v2
+            8: ("4:memory:/\n1:name=systemd:/system.slice/a.service/below", "S"),  # and v1
+            9: ("0::/system.slice/a.service", "Z"),
+            10: ("0::/system.slice/a.services\n4:memory:/system.slice/a.service", "S"),
+            11: ("0::/system.slice/b.service", "S"),
+        }
+        for pid, (group, state) in groups.items():
+            (tmp_path / str(pid)).mkdir()
+            (tmp_path / str(pid) / "cgroup").write_text(group + "\n")
+            (tmp_path / str(pid) / "stat").write_text("%d (sh) %s 1" % (pid, state))
+        units = Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service"])
+        assert [unit.left for unit in units] == [2, 0, 0, 0]
+        assert [_systemd.is_off(unit) for unit in units] == [False, False, True, True]
 
     def test_it_is_told_without_waiting_or_asking_for_a_password(self, systemctl):
         asked = systemctl("")
