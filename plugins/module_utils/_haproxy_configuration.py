@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._proc import path_through_root
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 SERVED_IN_DRAIN: tuple[Directive, ...] = (("use-server",), ("option", "prefer-last-server"), ("persist",))
 # By these it gets requests even in `maint`.
 SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist",))
+# By this, a backend without servers sends requests where the client wanted to go.
+TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
+# Code in Lua may open connections of its own.
+LUA = ("lua-load", "lua-load-per-thread")
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
     *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
@@ -51,6 +55,32 @@ def backends_served_in_maint(pid: int, proc: str = "/proc") -> set[str] | None:
     if not any(files and all(map(_read, files)) for files in places):
         return None
     return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files)}
+
+
+class Destinations(NamedTuple):
+    """What sends requests past the servers of a backend."""
+
+    # Backends with the address of their C(dispatch).
+    dispatches: tuple[tuple[str, str], ...]
+    # Backends with C(option transparent).
+    transparent: frozenset[str]
+    lua: bool
+
+
+def destinations(pid: int, proc: str = "/proc") -> Destinations:
+    dispatches: dict[tuple[str, str], None] = {}
+    transparent: set[str] = set()
+    lua = False
+    for files in _seen_from_here(pid, proc):
+        transparent.update(_backends_with(TRANSPARENT, files))
+        section: list[str] = []
+        for words in (words for path in files for words in _lines(path)):
+            if words[0] in (*SECTIONS, *OTHER_SECTIONS, "defaults"):
+                section = words
+            elif words[0] == "dispatch" and section[:1] and section[0] in SECTIONS:
+                dispatches["".join(section[1:2]), "".join(words[1:2])] = None
+            lua = lua or words[0] in LUA
+    return Destinations(tuple(dispatches), frozenset(transparent), lua)
 
 
 def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[str]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside, _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 
 from tests.support.calls import call
 from tests.support.checkout import BUILD
@@ -21,6 +24,7 @@ from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
 from tests.support.patience import patient
 from tests.support.ports import free_port
+from tests.support.site import wait_until
 
 TWO = """
 backend www
@@ -347,6 +351,96 @@ class TestWhoseRecord:
         assert seen["holds"] == [] and [record["subject"]["socket"] for record in seen["other_holds"]] == [gone.socket]
         hold(other.socket, ids=None, state="absent")
         assert len(self.records(tmp_path)) == 1
+
+
+PAST = """
+backend www
+  server web1 127.0.0.2:{port}
+  server web2 127.0.0.3:{port}
+listen old
+  bind 127.0.0.1:{old}
+  dispatch 127.0.0.2:{port}
+listen any
+  bind 127.0.0.1:{any}
+  http-request set-dst ipv4(127.0.0.2)
+  http-request set-dst-port int({to})
+  server any 0.0.0.0:0
+"""
+
+
+class TestPastServers:
+    """Requests that reach a host without a server of its own. No state of a server stops them."""
+
+    @pytest.fixture
+    def listening(self):
+        sockets = [socket.create_server(("127.0.0.2", 0)) for _number in range(2)]
+        yield [one.getsockname()[1] for one in sockets]
+        for one in sockets:
+            one.close()
+
+    @staticmethod
+    def ask(port):
+        client = socket.create_connection(("127.0.0.1", port))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        return client
+
+    @pytest.fixture
+    def begin(self, start, listening):
+        def begin(to=0):
+            ports = {"port": listening[0], "old": free_port(), "any": free_port(), "to": listening[to]}
+            return start(PAST.format(**ports)), ports
+
+        return begin
+
+    def test_told_before_an_event(self, begin, look):
+        haproxy, ports = begin()
+        seen = look(haproxy.socket, addresses=["127.0.0.2"])
+        assert seen["passes"] == [
+            {"backend": "any", "text": "server any", "leads_to": [], "unresolved": "it takes the address from the request"},
+            {
+                "backend": "old",
+                "text": "dispatch 127.0.0.2:%d" % ports["port"],
+                "leads_to": [{"address": "127.0.0.2", "port": ports["port"]}],
+                "unresolved": None,
+            },
+        ]
+        haproxy.ask("set server any/any state maint")
+        assert [each["text"] for each in look(haproxy.socket)["passes"]] == ["dispatch 127.0.0.2:%d" % ports["port"]]
+
+    @pytest.mark.parametrize("way", ["old", "any"])
+    def test_a_request_under_way_is_none_of_the_pool(self, begin, look, hold, way):
+        haproxy, ports = begin()
+        hold(haproxy.socket)
+        assert [server["beside"] for server in look(haproxy.socket)["servers"] if server["server"] == "web1"] == [0]
+        with self.ask(ports[way]):
+            wait_until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
+            duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, ThisMachine).on(ThisMachine(None)).see()
+            assert "1 connection of HAProxy to where www/web1 leads, of no server" in duty["busy"]
+            assert any("dispatch" in sentence and "nothing can take it out" in sentence for sentence in duty["busy"])
+
+    def test_to_another_port_of_the_host(self, begin, look, hold):
+        haproxy, ports = begin(to=1)
+        hold(haproxy.socket)
+        with self.ask(ports["any"]):
+            wait_until(lambda: look(haproxy.socket, addresses=["127.0.0.2"])["beside"] == {"127.0.0.2": 1}, 10, "it is seen")
+            assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
+
+    def test_a_check_under_way_is_none(self, start, look, hold, listening):
+        """The server accepts and never answers, so that a check is under way nearly always."""
+        port = listening[0]
+        haproxy = start(
+            "backend www\n  option httpchk\n  timeout check 20s\n  server web1 127.0.0.2:%d check inter 100ms\n  server web2 127.0.0.3:%d\n"
+            "listen any\n  bind 127.0.0.1:%d\n  server any 0.0.0.0:0\n" % (port, port, free_port())
+        )
+        hold(haproxy.socket)
+        wait_until(lambda: places(look(haproxy.socket))["www/web1"]["own_ports"], 10, "a check begins")
+        assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
+
+    def test_nobody_can_tell(self, begin, look, hold, monkeypatch):
+        haproxy, _ports = begin()
+        hold(haproxy.socket)
+        monkeypatch.setattr(_haproxy_beside, "own_connections", lambda running: None)
+        assert places(look(haproxy.socket))["www/web1"]["beside"] is None
 
 
 def test_an_address_on_the_loopback_interface_is_not_the_hosts_own():

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, least_of, no_seconds, of_balancer, outcome_of
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server, plural
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers, arrived, condition_of, describe, silent_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -31,6 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -79,7 +80,8 @@ class HaproxyDuty(Duty):
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()
         try:
-            details = dict(with_own_ports(observe(haproxy, store, [self._server], parse_places(self.searched))), clock=self.machine.monotonic())
+            details = observe(haproxy, store, [self._server], parse_places(self.searched))
+            details = dict(with_own_connections(details, self.searched, haproxy.look_at_own), clock=self.machine.monotonic())
         except NotThere:
             if not self._may_be_absent():
                 raise
@@ -93,7 +95,7 @@ class HaproxyDuty(Duty):
         return self.seen(
             CHANGING if is_moving else IN if ready else OUT,
             any(server["in_service"] for server in servers),
-            busy=[*self._busy(servers), *self._came(details["process"], servers)],
+            busy=[*self._busy(servers), *self._came(details["process"], servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
             problem=_problem(haproxy.path, details),
@@ -141,6 +143,13 @@ class HaproxyDuty(Duty):
     @staticmethod
     def _busy(servers: Iterable[dict[str, Any]]) -> list[str]:
         return [sentence for server in servers for sentence in haproxy_server(place_of(server), server)]
+
+    def _past(self, found: Iterable[dict[str, Any]], servers: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """What sends requests to the host without a server, in sentences."""
+        own = {(server["address"], server["port"]) for server in servers}
+        for line in found:
+            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and (not self._backends or line["backend"] in self._backends):
+                yield haproxy_passes("%s in %s" % (line["text"], line["backend"]))
 
     def _came(self, process: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, in sentences."""
@@ -226,9 +235,12 @@ def observe(
                 restoring=held is not None and held["phase"] == RESTORING,
             )
         )
+    past, strays = passes(seen)
     return {
         "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
+        "passes": past,
+        "strays": strays,
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
         "missing": missing,
@@ -241,19 +253,6 @@ def observe(
     }
 
 
-def with_own_ports(seen: dict[str, Any]) -> dict[str, Any]:
-    """The same, and for each server that is out, from which ports HAProxy is connected to it."""
-    out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
-    own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
-    for server in seen["servers"]:
-        server["own_ports"] = None if own is None or server not in out else {}
-    for server in out:
-        for (address, port), (to_address, to_port) in own or ():
-            if to_address == server["address"] and server["port"] in (None, to_port):
-                server["own_ports"].setdefault(address, []).append(port)
-    return seen
-
-
 def observe_absent(store: Store) -> dict[str, Any]:
     """The result for a machine on which no HAProxy runs."""
     return {
@@ -261,6 +260,9 @@ def observe_absent(store: Store) -> dict[str, Any]:
         "level": None,
         "backends": [],
         "servers": [],
+        "passes": [],
+        "strays": False,
+        "beside": {},
         "missing": [],
         "known_backends": [],
         # No HAProxy runs, so none of the records belongs to another one.
@@ -374,7 +376,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or machine.check_mode:
         idle = not missing and is_idle(watch.seen["servers"], awaited, backends)
-        return dict(with_own_ports(watch.seen), clock=watch.at, idle=idle)
+        return dict(with_own_connections(watch.seen, params["addresses"], haproxy.look_at_own), clock=watch.at, idle=idle)
     twice: set[Key] = set()
     while not is_idle(watch.seen["servers"], awaited, backends, twice):
         left = deadline - machine.monotonic()
@@ -389,7 +391,8 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         key = server["backend"], server["server"]
         server["idle"] = key in twice
         server["quiet_for"] = round(watch.quiet_for(key), 3)
-    return dict(with_own_ports(watch.seen), clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
+    found = with_own_connections(watch.seen, params["addresses"], haproxy.look_at_own)
+    return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
 
 
 class Watch:

@@ -28,7 +28,19 @@ def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tu
         return ("%s%s is in rotation" % (place, too),)
     if server["sessions"] or server["queue"]:
         return ("%s, %d queued at %s" % (plural(server["sessions"], "session"), server["queue"], place),)
-    return ("%s: %s" % (place, server["uncounted"]),) if server.get("uncounted") else ()
+    if server.get("uncounted"):
+        return ("%s: %s" % (place, server["uncounted"]),)
+    # Journals of older releases do not have it.
+    beside = server.get("beside", 0)
+    if beside is None:
+        why = "HAProxy also sends requests past its servers, and its connections to %s cannot be counted from here: let the tasks run as root" % place
+        return (why + ", where HAProxy's processes can be seen",)
+    return ("%s of HAProxy to where %s leads, of no server" % (plural(beside, "connection"), place),) if beside else ()
+
+
+def haproxy_passes(directive: str) -> str:
+    """About a directive that sends requests to a host without a server."""
+    return "%s sends requests to it without a server, and nothing can take it out there: put the address into a server line" % directive
 
 
 def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:

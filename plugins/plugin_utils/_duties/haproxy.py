@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, QUIET, TWO_WAYS, Claim, TrafficDuty, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
@@ -52,6 +52,16 @@ SOCKET = "/run/haproxy/admin.sock"
 
 def place_name(machine: str, server: Json) -> str:
     return f"{server['backend']}/{server['server']} on {machine}"
+
+
+def pass_name(machine: str, line: Json) -> str:
+    """Something that sends requests past the servers."""
+    return f"{line['text']} in {line['backend']} on {machine}"
+
+
+def leads_beside(machine: str, address: str, connections: int) -> str:
+    """The sentence about connections to a host that belong to no server."""
+    return f"{plural(connections, 'connection')} of HAProxy on {machine} to {address}, of no server"
 
 
 def pools_of(server: Json) -> list[Pool]:
@@ -380,11 +390,28 @@ def _places(
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
             places.append(place(server, leads_to=leads_to, owner=_owner(host, hosts, machine, server)))
+    told = machine.result.get("beside") or {}  # journals of older releases do not have it
+    beside = tuple(leads_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
+    places[:1] = [replace(first, busy=first.busy + beside) for first in places[:1]]
+    for line in _passes(settings, machine):
+        if any(addresses.leads_to(host, (at["address"], at["port"]), led, named, machine.result) for at in line["leads_to"]):
+            label = pass_name(name, line)
+            why = haproxy_passes(label)
+            places.append(Place(label, name, in_rotation=True, busy=(why,), by_name=False, stays=why))
     return places
+
+
+def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Json]:
+    """What sends requests past the servers, in the backends that the settings name if they name any."""
+    backends = settings["backends"]
+    return [line for line in machine.result.get("passes") or () if not backends or line["backend"] in backends]  # journals of older releases do not have it
 
 
 def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation) -> Iterator[str]:
     """Sentences about servers of the host's name that lead elsewhere."""
+    for line in _passes(settings, machine):
+        if line["unresolved"]:
+            yield f"nobody knows whether {pass_name(name, line)} leads to it: {line['unresolved']}"
     own, others = _own(settings, host, machine)
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)

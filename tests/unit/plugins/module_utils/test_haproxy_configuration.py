@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
     backends_served_in_drain,
     backends_served_in_maint,
     configuration_files,
+    destinations,
 )
 
 CONFIGURATION = """
@@ -37,6 +38,22 @@ resolvers r
 """
 
 
+PAST_SERVERS = """
+defaults
+  option transparent
+listen old
+  dispatch 192.0.2.1:80 # dispatch 192.0.2.9:80
+frontend in
+  dispatch 192.0.2.2:80
+backend any
+  server any 0.0.0.0
+defaults plain
+backend "pinned"
+  dispatch "$HOST:80"
+  http-request set-dst ipv4(192.0.2.3)
+"""
+
+
 @pytest.fixture(name="process")
 def make_process(tmp_path):
     def process(*words, comm="haproxy", pid="100", stat="S"):
@@ -50,6 +67,23 @@ def make_process(tmp_path):
         return str(tmp_path / "proc")
 
     return process
+
+
+class TestDestinations:
+    def test_what_sends_requests_past_the_servers(self, process, tmp_path):
+        path = tmp_path / "haproxy.cfg"
+        path.write_text(PAST_SERVERS)
+        found = destinations(100, process("haproxy", "-f", str(path)))
+        assert found == ((("old", "192.0.2.1:80"), ("pinned", "$HOST:80")), {"old", "any"}, False)
+
+    @pytest.mark.parametrize("directive", ["lua-load /x.lua", "lua-load-per-thread /x.lua"])
+    def test_lua_may_connect_anywhere(self, process, tmp_path, directive):
+        path = tmp_path / "haproxy.cfg"
+        path.write_text("global\n  %s\n" % directive)
+        assert destinations(100, process("haproxy", "-f", str(path))) == ((), set(), True)
+
+    def test_what_cannot_be_read_tells_nothing(self, process):
+        assert destinations(100, process("haproxy", "-f", "/not/there.cfg")) == ((), set(), False)
 
 
 class TestServedInDrain:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text, addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
@@ -76,6 +77,41 @@ class Moving(Model):
 
     def said(self, name):
         return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
+
+
+def passing(text="dispatch 10.0.0.1:80", to=("10.0.0.1", 80), unresolved=None):
+    return {"backend": "old", "text": text, "leads_to": [{"address": to[0], "port": to[1]}] if to else [], "unresolved": unresolved}
+
+
+def test_what_sends_requests_to_the_host_without_a_server_never_counts_as_out():
+    model = Moving()
+    model.balancer["passes"] = [passing()]
+    model.announce("e1", "web1", notice=100.0)
+    model.go()
+    why = "dispatch 10.0.0.1:80 in old on lb1 sends requests to it without a server, and nothing can take it out there: put the address into a server line"
+    for _pass in range(60):
+        model.go()
+    assert why in model.said("web1")[1] and model.posted == []
+
+
+def test_what_leads_nobody_knows_where_is_told_and_its_connections_count():
+    model = Moving()
+    model.balancer.update(passes=[passing("server any", None, "it takes the address from the request")], beside={"10.0.0.1": 2})
+    model.go()
+    assert any("web1: nobody knows whether server any in old on lb1 leads to it" in message for message in model.outcome["warnings"])
+    model.announce("e1", "web1")
+    for _pass in range(20):
+        model.go()
+    assert "2 connections of HAProxy on lb1 to 10.0.0.1, of no server" in model.said("web1")[1] and model.posted == []
+    model.balancer["beside"] = {"10.0.0.1": 0}
+    model.until(lambda outcome: model.posted)
+
+
+def test_connections_of_no_server_at_its_own_place_are_none_of_the_pool():
+    assert haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": 1}) == (
+        "1 connection of HAProxy to where www/web1 leads, of no server",
+    )
+    assert "cannot be counted from here" in haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": None})[0]
 
 
 @pytest.mark.parametrize("when", ["from the start", "when it is drained"])
