@@ -101,9 +101,9 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], ask: Ca
         server["beside"] = None if own is None else sum(n for at, n in extra.items() if at[0] == server["address"] and server["port"] in (None, at[1]))
     led = {(server.address, server.port) for server in state.servers.values()} if state else set()
     for text in addresses:
-        ((address, port),) = parse_places([text])
+        ((wanted, at_port),) = parse_places([text])
         elsewhere = {at: n for at, n in extra.items() if at not in led and (at[0], None) not in led}
-        seen["beside"][text] = sum(n for at, n in elsewhere.items() if at[0] == address and port in (None, at[1]))
+        seen["beside"][text] = sum(n for at, n in elsewhere.items() if at[0] == wanted and at_port in (None, at[1]))
     return seen
 
 

@@ -169,7 +169,10 @@ def _ask_places(places: Iterable[Place], seconds: float, found: dict[Place, Opti
                 number = connection.connect_ex(place)
             except (OSError, OverflowError) as error:
                 number = getattr(error, "errno", None) or errno.EINVAL
-            if number in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+            if isinstance(place, str) and number == errno.EAGAIN:
+                # Its queue of new connections is full.
+                found[place] = _silent(place, None)
+            elif number in (errno.EINPROGRESS, errno.EWOULDBLOCK):
                 found[place] = _silent(place, None)
                 selector.register(connection, selectors.EVENT_WRITE, place)
             else:

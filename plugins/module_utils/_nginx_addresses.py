@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -35,7 +36,8 @@ def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socke
     A name is resolved here. nginx has resolved it when it read its configuration.
     """
     if address.startswith(UNIX):
-        return {address[len(UNIX) :]}
+        # The same socket may be named through links: /var/run is one to /run.
+        return {os.path.realpath(address[len(UNIX) :])}
     host, port = split_address(address)
     try:
         number = int(port) if port else DEFAULT_PORTS[context]

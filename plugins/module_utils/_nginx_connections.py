@@ -32,8 +32,10 @@ HALF_CLOSED = ("04", "05", "09", "0B")
 # What a process has closed altogether has no inode.
 CLOSED = "0"
 LISTENING = "0A"
-CONNECTED_UNIX = "03"
+# One that was accepted, and one that still waits for that.
+CONNECTED_UNIX, WAITING_UNIX = "03", "02"
 LISTENING_UNIX = "01"
+STREAM_UNIX = "0001"
 
 
 class Connection(NamedTuple):
@@ -47,6 +49,7 @@ class UnixEnd(NamedTuple):
     inode: str
     path: str
     state: str
+    type: str
 
 
 class Connections:
@@ -69,8 +72,20 @@ class Connections:
     def to(self, addresses: set[Place]) -> int:
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
-        found = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths)
+        ends = [end for end in self._unix if end.state in (CONNECTED_UNIX, WAITING_UNIX)] if paths else []
+        found = sum(1 for end in ends if os.path.realpath(end.path) in paths)
         return found + sum(1 for connection in self._open(self._tcp + self._udp) if connection.remote in addresses)
+
+    def unseen(self, path: str) -> int:
+        """How many connections may go to a Unix socket on which nobody listens in this network: somebody in a container may, at the same file.
+
+        Their ends are in the table of this network, by the path that the socket has in the container. So those that nobody here has accepted count.
+        """
+        listening = {end.path for end in self._unix if end.state == LISTENING_UNIX}
+        if path in map(os.path.realpath, listening):
+            return 0
+        strange = (end.path for end in self._unix if end.state in (CONNECTED_UNIX, WAITING_UNIX) and end.type == STREAM_UNIX and end.path not in listening)
+        return sum(1 for found in strange if os.path.realpath(found) != path)
 
     def beside(self, address: str, port: int | None, addresses: set[Place]) -> int:
         """How many connections go to an address, on any port if there is none, and to none of these addresses. No line of an upstream leads there: a
@@ -127,6 +142,6 @@ def ip_table(text: str) -> list[Connection]:
 
 
 def unix_table(text: str) -> list[UnixEnd]:
-    """The Unix sockets with a path."""
+    """The Unix sockets with a path. An end that was accepted has that of the socket that listens. The end that connected has none."""
     fields = (line.split(None, 7) for line in text.splitlines()[1:])
-    return [UnixEnd(found[6], found[7], found[5]) for found in fields if len(found) == 8]
+    return [UnixEnd(found[6], found[7], found[5], found[4]) for found in fields if len(found) == 8]

@@ -745,7 +745,9 @@ class Look:
         result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, former=0, uncounted=None)
         result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
-            result["connections"] = self._connections.to(self._resolver.places(server.address, server.context))
+            places = self._resolver.places(server.address, server.context)
+            result["connections"] = self._connections.to(places)
+            result["uncounted"] = next(filter(None, (self._hidden(place) for place in places if isinstance(place, str))), None)
         except ConnectionsError as error:
             result["unresolved"] = str(error)
             result["uncounted"] = "its connections cannot be counted: %s" % error
@@ -766,6 +768,14 @@ class Look:
         returns = condition == CHANGED_MEANWHILE and not server.down
         result["idle"] = not (result["in_service"] or returns or result["connections"] or result["former"] or result["uncounted"])
         return result
+
+    def _hidden(self, path: str) -> str | None:
+        """Why more connections may go to a Unix socket than those that have its path; None if none do, or if nobody is there."""
+        unseen = self._connections.unseen(path)
+        if not unseen or silent_places([path])[path] is not None:
+            return None
+        connections = "1 connection" if unseen == 1 else "%d connections" % unseen
+        return "who listens on %s cannot be seen from here, as with a container, and %s may be to it" % (path, connections)
 
     def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""

@@ -190,6 +190,7 @@ class TestWhatItSees:
             "source_address": None,
             "connections": 0,
             "own_ports": None,
+            "beside": 0,
             "admin_state": "ready",
             "operational": "up",
             "backup": True,

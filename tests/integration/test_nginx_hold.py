@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -1197,6 +1198,38 @@ def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):
         client.close()
     assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
     assert bed.info(timeout=20)["idle"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can make a network")
+def test_a_request_to_a_unix_socket_of_a_container_counts(bed):
+    """There, the socket has another path."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/out/app.sock"
+        code = "import os, socket; s = socket.socket(socket.AF_UNIX); s.bind('%s/in/app.sock'); s.listen(8)" % folder
+        code += "; os.chmod('%s/in/app.sock', 0o666); c = [s.accept() for _ in range(9)]" % folder
+        for name in ("out", "in"):
+            os.mkdir(os.path.join(folder, name))
+        os.chmod(folder, 0o755)
+        inside = 'mount --bind "$0/out" "$0/in" && exec "$1" -c "$2"'
+        container = subprocess.Popen(["unshare", "--net", "--mount", "sh", "-c", inside, folder, sys.executable, code])
+        try:
+            until(lambda: os.path.exists(path) and os.stat(path).st_mode & 0o2)
+            bed.up.write_text("upstream shop { server unix:%s; server %s; }\nupstream api { server %s; }\n" % (path, bed.two, bed.two))
+            bed.nginx.reload()
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(socket.create_connection(("127.0.0.1", bed.ports["door"]))) for _number in range(2)]
+                for client in clients:
+                    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                time.sleep(0.3)
+                bed.hold(server="unix:" + path)
+                seen = bed.info(servers=["unix:" + path])["servers"][0]
+                assert (seen["in_service"], seen["connections"], seen["idle"]) == (False, 0, False)
+                why = "who listens on %s cannot be seen from here, as with a container, and 2 connections may be to it"
+                assert seen["uncounted"] == why % path
+            assert bed.info(servers=["unix:" + path], timeout=20)["idle"]
+        finally:
+            container.kill()
+            container.wait()
 
 
 def test_no_request_on_a_connection_of_its_own_fails_while_the_server_goes_out_and_comes_back(bed, tmp_path):

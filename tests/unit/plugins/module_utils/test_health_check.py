@@ -179,29 +179,37 @@ def test_many_places_are_asked_side_by_side(tmp_path):
     local = socket.socket(socket.AF_UNIX)
     local.bind(path)
     local.listen()
+    busy = socket.socket(socket.AF_UNIX)
+    busy.bind(str(tmp_path / "b.sock"))
+    busy.listen(0)
     full = socket.socket()
     full.bind(("127.0.0.1", 0))
     full.listen(0)
     clients = [socket.socket() for _number in range(3)]
+    waiting = [socket.socket(socket.AF_UNIX) for _number in range(3)]
     try:
         for client in clients:
             client.setblocking(False)
             client.connect_ex(full.getsockname())
+        for client in waiting:
+            client.setblocking(False)
+            client.connect_ex(busy.getsockname())
         gone = listener("127.0.0.1")
         refused = gone.getsockname()
         gone.close()
-        places = [heard.getsockname(), path, str(tmp_path / "none.sock"), refused, full.getsockname(), ("::1", 70000)]
+        places = [heard.getsockname(), path, busy.getsockname(), str(tmp_path / "none.sock"), refused, full.getsockname(), ("::1", 70000)]
         began = time.monotonic()
         found = silent_places([*places, *places], seconds=0.3)
         assert time.monotonic() - began < 5
         assert found == {
             heard.getsockname(): None,
             path: None,
+            busy.getsockname(): f"{tmp_path}/b.sock: no answer in time",
             str(tmp_path / "none.sock"): f"{tmp_path}/none.sock: No such file or directory",
             refused: f"port {refused[1]} of 127.0.0.1: Connection refused",
             full.getsockname(): f"port {full.getsockname()[1]} of 127.0.0.1: no answer in time",
             ("::1", 70000): "port 70000 of ::1: Invalid argument",
         }
     finally:
-        for each in (heard, local, full, *clients):
+        for each in (heard, local, busy, full, *clients, *waiting):
             each.close()

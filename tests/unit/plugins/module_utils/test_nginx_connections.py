@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
 
 TCP = """\
@@ -40,6 +41,43 @@ def test_clients_on_unix_sockets_are_pending_too(tmp_path):
     # If a client may have several, each may have a request without one.
     assert connections.pending(2, several=True) == 2
     assert connections.to({"/run/door"}) == 1
+
+
+def unix_bed(folder, unix):
+    for pid, inodes in ((1, (20,)), (2, (20, 23))):
+        (folder / str(pid) / "fd").mkdir(parents=True)
+        for number, inode in enumerate(inodes):
+            os.symlink("socket:[%d]" % inode, folder / str(pid) / "fd" / str(number))
+    (folder / "1" / "net").mkdir()
+    (folder / "1" / "net" / "unix").write_text("head\n" + unix)
+    return Connections(1, [Worker(2, 5, False, (1, 0))], str(folder))
+
+
+def test_a_unix_socket_that_is_named_through_a_link(tmp_path):
+    """As /var/run is one to /run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to("run")
+    bound = tmp_path / "link" / "app.sock"
+    unix = "0: 2 0 10000 0001 01 30 %s\n0: 3 0 0 0001 03 31 %s\n0: 3 0 0 0001 03 23\n" % (bound, bound)
+    connections = unix_bed(tmp_path, unix)
+    assert leads_to("unix:%s" % (tmp_path / "link" / "app.sock"), "http") == leads_to("unix:%s" % (tmp_path / "run" / "app.sock"), "http")
+    (place,) = leads_to("unix:%s" % bound, "http")
+    assert connections.to({place}) == 1 and connections.unseen(place) == 0
+
+
+def test_a_request_that_waits_in_the_queue_of_a_unix_socket_counts(tmp_path):
+    unix = "0: 2 0 10000 0001 01 30 /run/app.sock\n0: 2 0 0 0001 02 0 /run/app.sock\n0: 3 0 0 0001 03 23\n"
+    assert unix_bed(tmp_path, unix).to({"/run/app.sock"}) == 1
+
+
+def test_connections_to_a_unix_socket_of_a_container(tmp_path):
+    """Nobody listens on it here, and the container may have another path for it."""
+    unix = "0: 3 0 0 0001 03 23 /in/app.sock\n0: 2 0 0 0001 02 0 /in/app.sock\n0: 3 0 0 0002 03 25 /in/log\n0: 3 0 0 0001 03 24\n"
+    unix += "0: 2 0 10000 0001 01 30 /run/b.sock\n0: 3 0 0 0001 03 31 /run/b.sock\n"
+    connections = unix_bed(tmp_path, unix)
+    assert connections.unseen("/run/app.sock") == 2
+    assert connections.unseen("/run/b.sock") == 0
+    assert connections.to({"/in/app.sock"}) == 2 and connections.unseen("/in/app.sock") == 0
 
 
 def test_a_connection_that_nginx_has_half_closed_counts(tmp_path):
