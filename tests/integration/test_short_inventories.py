@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The shortest inventories of the pages, as they are printed: each takes a host through a Reboot.
+"""The shortest inventories of the pages, as they are printed: each takes a host through a Reboot. And what a page says to type on the machines themselves.
 
 A second inventory only says how the machines are reached, and where their metadata services are. Each machine is in namespaces of its own, so all of
 them have their sockets, ports and folders where the pages have them.
@@ -22,7 +22,7 @@ import textwrap
 import pytest
 
 from tests.support import patroni
-from tests.support.checkout import BUILD, ROOT
+from tests.support.checkout import BUILD, ROOT, must_pass
 from tests.support.nodes import NODES, Nodes, until
 from tests.support.nodes import needs as needs_program
 from tests.support.patience import patient
@@ -62,6 +62,14 @@ frontend in
 
 backend www
     default-server check inter 500ms pool-max-conn 0
+"""
+# Where it is not installed: what the page has it do.
+SOCAT = """\
+import socket, sys
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect(sys.argv[2])
+    client.sendall(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(b"".join(iter(lambda: client.recv(65536), b"")))
 """
 STATES = """
 import socket
@@ -117,8 +125,9 @@ class Site:
         """The records on all machines, by the names of their machines."""
         return {node.name for node in self.nodes if node.run("sh", "-c", "ls /var/lib/graceful_azure/*.json").returncode == 0}
 
-    def see_a_reboot_through(self, name, while_held):
-        """From its notice to its end. C(while_held) is true once, while the event has started."""
+    @contextlib.contextmanager
+    def held(self, name):
+        """A run that has taken the host out for a Reboot, which has started. It is killed if it still goes on at the end."""
         self.ctl("add", "Reboot", name, "ImpactSeconds=null", "EventId=E1")
         words = ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), "-i", str(self.folder / "here.json"), "graceful.azure.handle_events"]
         environment = {**os.environ, "ANSIBLE_SHOW_CUSTOM_STATS": "1", "ANSIBLE_FORKS": str(len(self.hosts)), **ansible_settings(self.folder)}
@@ -127,14 +136,18 @@ class Site:
         try:
             until(lambda: self.started() or run.poll() is not None, 400)
             assert self.started(), self.said()
-            assert while_held()
-            self.ctl("complete", "E1")
-            status = run.wait(patient(300))
+            yield run
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(run.pid, 9)
             run.wait()
-        assert status == 0, self.said()
+
+    def see_a_reboot_through(self, name, while_held):
+        """From its notice to its end. C(while_held) is true once, while the event has started."""
+        with self.held(name) as run:
+            assert while_held()
+            self.ctl("complete", "E1")
+            assert run.wait(patient(300)) == 0, self.said()
         (event,) = run_facts(self.said())["graceful_azure"]
         assert (event["outcome"], {host: told["state"] for host, told in event["hosts"].items()}) == ("completed", {name: "restored"})
         assert [approval["Vm"] for approval in self.event()["Approvals"]] == [name]
@@ -245,3 +258,43 @@ def test_three_members_of_patroni(tmp_path):
         former = leader()
         site.see_a_reboot_through(former, lambda: leader() in set(names) - {former})
         assert leader() != former
+
+
+def test_a_host_is_given_back_without_ansible(tmp_path):
+    """By what the page says to type for HAProxy and for a health file, after a run was killed."""
+    page = (ROOT / "docs" / "when-something-is-wrong.md").read_text().partition("### Without Ansible")[2].partition("\n### ")[0]
+    (of_haproxy,) = (block for block in re.findall(r"^```shell\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if "set server" in block)
+    (of_file,) = re.findall(r"^\| `file` that means `out` \| `(.*)` \|", page, re.MULTILINE)
+    duties = "[{type: health_probe, action: file, file: /var/www/maintenance}, {type: haproxy, hosts: [lb1]}]"
+    inventory = (
+        f"web:\n  hosts:\n    web1:\n    web2:\n  vars:\n    graceful_azure_ports: [80]\n    graceful_azure_duties: {duties}\nbalancers:\n  hosts:\n    lb1:\n"
+    )
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "socat.py").write_text(SOCAT)
+    for name, words in (("sudo", 'exec "$@"'), ("socat", f'exec {sys.executable} {programs}/socat.py "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{words}\n")
+        (programs / name).chmod(0o755)
+    with Site(tmp_path, inventory, ["web1", "web2"], ["lb1"]) as site:
+        web, balancer = site.nodes["web1"], site.nodes["lb1"]
+        (tmp_path / "haproxy.cfg").write_text(HAPROXY + "".join(f"    server {name} {site.nodes[name].address}:80\n" for name in site.hosts))
+        for name in site.hosts:
+            site.nodes[name].must("mkdir", "-p", "/var/www")
+            site.nodes[name].start(sys.executable, "-c", WEB, "80")
+        balancer.must("mkdir", "/run/haproxy")
+        balancer.start("haproxy", "-f", str(tmp_path / "haproxy.cfg"))
+
+        def serves():
+            told = balancer.run(sys.executable, "-c", STATES).stdout
+            return any(line.split()[3:7:3] == ["web1", "0"] for line in told.splitlines()) and web.run("test", "-e", "/var/www/maintenance").returncode != 0
+
+        until(serves)
+        with site.held("web1"):
+            assert not serves() and site.records() == {"web1", "lb1"}
+        for node, lines in ((web, of_file), (balancer, of_haproxy)):
+            node.must("env", f"PATH={programs}:{os.environ['PATH']}", "sh", "-ec", lines)
+            node.must("sh", "-c", "rm /var/lib/graceful_azure/*.json")
+        assert serves() and site.records() == set()
+        command_line = ["ansible-playbook", "-i", str(site.folder / "inventory.yml"), "-i", str(site.folder / "here.json"), "graceful.azure.holds"]
+        said = must_pass(*command_line, "-e", "target=web", env=ansible_settings(site.folder), timeout=200)
+        assert "Nothing is held" in said
