@@ -123,6 +123,14 @@ def test_every_page_is_linked_from_another():
     assert [document.name for document in DOCS if document not in linked] == []
 
 
+def test_the_collection_is_installed_by_one_command_everywhere():
+    texts = [page.read_text() for page in [*DOCS, ROOT / "README.md", *(ROOT / "roles").glob("*/README.md")]]
+    commands = [command for text in texts for command in re.findall(r"ansible-galaxy collection install [^\n]*graceful-azure[^\n]*", text)]
+    # Upgraded, or together with a collection of others.
+    said = {re.sub(r"--upgrade |awx\.awx:\S+ ", "", command) for command in commands}
+    assert len(commands) > 4 and said == {"ansible-galaxy collection install git+https://github.com/graceful-azure/graceful.azure.git"}
+
+
 def is_for_developers(page):
     return page == ROOT / "docs" / "architecture.md" or page.is_relative_to(ROOT / "tests")
 

@@ -213,3 +213,12 @@ def test_an_inventory_is_right_as_it_is_printed(page):
         targets = {name: values for name, values in hosts.items() if any(key.startswith(OF_TARGETS) for key in values)}
         # The task files that a page shows beside it are not there.
         assert [mistake for mistake in read_settings(targets, set(hosts))[1] if "there is no task file /site/" not in mistake] == []
+
+
+@pytest.mark.parametrize("page", WITH_INVENTORY, ids=lambda page: str(page.relative_to(ROOT)))
+def test_an_inventory_sets_no_port_that_a_balancer_tells(page):
+    telling = {"haproxy", "nginx"}
+    for groups in inventories(page):
+        for name, values in variables_of(groups).items():
+            kinds = {duty["type"] for duty in values.get("graceful_azure_duties", ()) if isinstance(duty, dict)}
+            assert not (kinds & telling and "graceful_azure_ports" in values), name
