@@ -14,19 +14,8 @@ options:
   duties:
     description:
       - The duties, in the order of C(graceful_azure_duties), whose entries they are. A plain text is the name of a service.
-      - Each has a C(type) and, if it is not the only one of its type, a C(name). The other keys are the options of the type.
-      - V(haproxy) - C(hosts) (required), C(server) (by default the inventory name of the host), C(socket), C(backends), C(state) (V(drain) or V(maint)),
-        C(quiet), C(absent), C(hard_stop_after).
-      - V(nginx) - C(hosts) (required), C(server), C(files), C(configuration), C(quiet).
-      - V(health_probe) - C(action) (required) and what that needs - C(file), C(file_means), C(service), C(command_out), C(command_back), C(responder_port),
-        C(responder_url), C(iis_site). Also C(interval), C(threshold), C(margin), C(url), C(peer), C(quiet),
-        and of the responder C(responder_untouched_port), C(responder_state), C(responder_python).
-      - V(azure_load_balancer) - C(pool) (required), C(address), C(ip_address), and where the credentials are - C(auth_source), C(client_id), C(profile),
-        C(cloud_environment), C(arm_url), C(login_url), C(identity_url), C(ca_file). Also C(quiet). No entry has a secret.
-      - V(tasks) - C(out), C(back) (task files of your own), C(traffic).
-      - V(service) - none; its name is that of the service. V(iis) - C(sites), C(pools).
-      - V(pacemaker), V(slurm), V(patroni), V(rabbitmq), V(redis), V(consul), V(kubernetes) - C(cluster), and the options
-        of the type, see U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/clusters.md).
+      - Each has a C(type) and, if it is not the only one of its type, a C(name). The other keys are the options of the type, see
+        U(https://github.com/graceful-azure/graceful.azure/blob/main/docs/duties.md). No entry has a secret.
       - What is wrong in an entry fails the task before anything is touched.
     type: list
     elements: raw

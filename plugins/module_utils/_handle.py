@@ -12,34 +12,22 @@ The look never shows less than the acts have changed, since it comes after them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import calls
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Errors, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
 
     Params = Mapping[str, Any]
     Result = dict[str, Any]
-
-
-class Call(NamedTuple):
-    """Something that a machine can be asked. C(conditions): what its options need besides their types. C(errors): what is told as a failure."""
-
-    spec: dict[str, Any]
-    run: Callable[[Params, Machine], Result]
-    errors: Errors = ()
-    conditions: dict[str, Any] = {}
-    # What is told of the machine even then.
-    of_failure: Callable[[Params], Result] = lambda params: {}
-
-
-HOLDS = {"required_if": [("state", "present", ("event_ids",))]}
 
 
 def handle(request: Mapping[str, Any], machine: Callable[[Params], Machine], spec_of: Callable[[dict[str, Any]], dict[str, Any]] = dict) -> Result:
@@ -107,102 +95,7 @@ def answer(name: Any, args: Any, machine: Callable[[Params], Machine], spec_of: 
         return {"unreachable": True, "changed": False, "msg": str(error)}
 
 
-def _held(hold: Callable[[Params, Machine, Request], Result]) -> Callable[[Params, Machine], Result]:
-    return _taken(lambda params, machine: hold(params, machine, Request.from_params(params)))
-
-
-def _taken(step: Callable[[Params, Machine], Result]) -> Callable[[Params, Machine], Result]:
-    return lambda params, machine: machine.take(lambda: step(params, machine))
-
-
 # Each loads only what it needs.
-
-
-def _haproxy_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
-
-    return Call(
-        haproxy.hold_spec(),
-        _held(lambda params, machine, request: haproxy.hold(params, machine, request, params["timeout"])),
-        haproxy.HaproxyDuty.driver_errors,
-        HOLDS,
-    )
-
-
-def _haproxy_info() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import readable_records
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND
-
-    errors = haproxy.HaproxyDuty.driver_errors
-    return Call(haproxy.info_spec(), haproxy.info, errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)})
-
-
-def _nginx_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
-
-    return Call(nginx.hold_spec(), _held(nginx.hold), nginx.NginxDuty.driver_errors, HOLDS)
-
-
-def _nginx_info() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import readable_records
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
-    from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND
-
-    errors = nginx.NginxDuty.driver_errors
-    return Call(nginx.info_spec(), nginx.info, errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)})
-
-
-def _health_probe_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
-    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED
-
-    conditions = {"required_if": [("state", "present", ("event_ids", "action")), *REQUIRED]}
-    return Call(health_probe.hold_spec(), _held(health_probe.hold), health_probe.ERRORS, conditions)
-
-
-def _health_probe_info() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
-    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import REQUIRED
-
-    return Call(health_probe.info_spec(), health_probe.info, health_probe.ERRORS, {"required_if": REQUIRED})
-
-
-def _azure_load_balancer_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer as azure
-
-    one = [("address", "ip_address")]
-    return Call(azure.hold_spec(), _held(azure.hold), azure.AzureLoadBalancerDuty.driver_errors, dict(HOLDS, required_one_of=one, mutually_exclusive=one))
-
-
-def _azure_load_balancer_info() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer as azure
-
-    return Call(azure.info_spec(), lambda params, machine: azure.info(params), azure.AzureLoadBalancerDuty.driver_errors)
-
-
-def _service_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import service
-
-    return Call(service.hold_spec(), _held(service.hold), (), {"required_if": [("state", "present", ("event_ids", "services"))]})
-
-
-def _iis_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import iis
-
-    return Call(iis.hold_spec(), _held(iis.hold), (), HOLDS)
-
-
-def _cluster_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
-
-    return Call(cluster.hold_spec(), _held(cluster.hold), (), {"required_if": [("state", "present", ("event_ids", "type", "name"))]})
-
-
-def _task_hold() -> Call:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import tasks
-
-    return Call(tasks.hold_spec(), _held(tasks.hold), (), HOLDS)
 
 
 def _approval_hold() -> Call:
@@ -218,7 +111,8 @@ def _hold_repair() -> Call:
         aside, left = machine.put_aside()
         return {"changed": bool(aside), "put_aside": aside, "left": [str(problem) for problem in left]}
 
-    return Call({"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}, _taken(repair))
+    spec = {"state_dir": {"type": "path", "default": DEFAULT_STATE_DIR}}
+    return Call(spec, lambda params, machine: machine.take(lambda: repair(params, machine)))
 
 
 def _wait_for_answer() -> Call:
@@ -235,19 +129,8 @@ def _host_observation() -> Call:
 
 CALLS: dict[str, Callable[[], Call]] = {
     "approval_hold": _approval_hold,
-    "azure_load_balancer_hold": _azure_load_balancer_hold,
-    "azure_load_balancer_info": _azure_load_balancer_info,
-    "cluster_hold": _cluster_hold,
-    "haproxy_hold": _haproxy_hold,
-    "haproxy_info": _haproxy_info,
-    "health_probe_hold": _health_probe_hold,
-    "health_probe_info": _health_probe_info,
     "hold_repair": _hold_repair,
     "host_observation": _host_observation,
-    "iis_hold": _iis_hold,
-    "nginx_hold": _nginx_hold,
-    "nginx_info": _nginx_info,
-    "service_hold": _service_hold,
-    "task_hold": _task_hold,
     "wait_for_answer": _wait_for_answer,
+    **calls(),
 }

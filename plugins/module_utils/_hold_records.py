@@ -23,7 +23,7 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, why_lost
 
@@ -390,20 +390,20 @@ def parse_record(data: bytes, path: str) -> Record:
             or not isinstance(entry.get("details"), dict)
         ):
             raise _damaged(path, "its event %r is not an object with since, reason and details" % event_id)
-    shape = KIND_SHAPES.get(record["kind"], {})
-    for key, fields in shape.items():
+    kind = kind_of(record)
+    for key, fields in kind.objects.items():
         value = record.get(key)
         if not isinstance(value, dict):
             raise _damaged(path, "its %s is not an object" % key)
         for name, kinds in fields.items():
             if not isinstance(value.get(name), kinds) or isinstance(value.get(name), bool):
                 raise _damaged(path, "its %s has no usable %s" % (key, name))
-    for name, kinds in KIND_FIELDS.get(record["kind"], {}).items():
+    for name, kinds in kind.fields.items():
         if not isinstance(record.get(name), kinds):
             raise _damaged(path, "its %s is not usable" % name)
-    for name, inside in KIND_OPTIONAL.get(record["kind"], {}).items():
+    for name, inside in kind.optional.items():
         value = record.get(name, {})
-        if name in record and not (isinstance(value, dict) and all(isinstance(value.get(field), kind) for field, kind in inside.items())):
+        if name in record and not (isinstance(value, dict) and all(isinstance(value.get(field), wanted) for field, wanted in inside.items())):
             raise _damaged(path, "its %s is not usable" % name)
     record["path"] = path
     return record
@@ -418,39 +418,54 @@ _SHAPE: tuple[tuple[str, Types, str], ...] = (
     ("events", dict, "an object"),
 )
 NUMBER = (int, float)
-KIND_SHAPES: dict[str, dict[str, dict[str, Types]]] = {
-    "haproxy_server": {
-        "subject": {"socket": str, "backend": str, "server": str},
-        "found": {"admin_state": str, "weight": int},
-        "left": {"admin_state": str, "weight": int},
-        "process": {"pid": int, "started": NUMBER, "identity": (str, type(None))},
-    },
-    "nginx_server": {
-        "subject": {"context": str, "upstream": str, "server": str, "file": str},
-        "found": {"line": str},
-        "left": {"line": str},
-    },
-    "service": {
-        "subject": {"service": str},
-        "found": {"active_state": str},
-        "left": {"active_state": str},
-    },
-    "iis": {"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}},
-    "cluster": {"subject": {"type": str, "name": str, "member": str}},
-    "task": {"subject": {"name": str}},
-    "health_probe": {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
+
+
+class Kind(NamedTuple):
+    """What the records of a kind have besides what all have."""
+
+    # The fields of their objects, by the names of these.
+    objects: dict[str, dict[str, Types]]
+    fields: dict[str, Types] = {}
+    # Objects that they need not have, each with its fields.
+    optional: dict[str, dict[str, Types]] = {}
+    # Whether they lie on a machine of a balancer. All others are about the VM on which they lie.
+    of_balancer: bool = False
+
+
+KINDS = {
+    "haproxy_server": Kind(
+        {
+            "subject": {"socket": str, "backend": str, "server": str},
+            "found": {"admin_state": str, "weight": int},
+            "left": {"admin_state": str, "weight": int},
+            "process": {"pid": int, "started": NUMBER, "identity": (str, type(None))},
+        },
+        of_balancer=True,
+    ),
+    "nginx_server": Kind(
+        {"subject": {"context": str, "upstream": str, "server": str, "file": str}, "found": {"line": str}, "left": {"line": str}}, of_balancer=True
+    ),
+    "service": Kind(
+        {"subject": {"service": str}, "found": {"active_state": str}, "left": {"active_state": str}},
+        {"boot_id": str, "order": int},
+    ),
+    "iis": Kind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}),
+    "cluster": Kind(
+        {"subject": {"type": str, "name": str, "member": str}},
+        {"boot_id": str, "options": dict},
+        {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
+    ),
+    "task": Kind({"subject": {"name": str}}, {"done": bool}),
+    "health_probe": Kind(
+        {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
+        {"boot_id": str, "clock": NUMBER},
+    ),
 }
-# The kinds of records that lie on the machines of balancers. All others are about the VM on which they lie.
-OF_BALANCERS = ("haproxy_server", "nginx_server")
-KIND_FIELDS: dict[str, dict[str, Types]] = {
-    "service": {"boot_id": str, "order": int},
-    "iis": {"boot_id": str, "order": int},
-    "cluster": {"boot_id": str, "options": dict},
-    "task": {"done": bool},
-    "health_probe": {"boot_id": str, "clock": NUMBER},
-}
-# What a record need not have.
-KIND_OPTIONAL: dict[str, dict[str, dict[str, type]]] = {"cluster": {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}}}
+
+
+def kind_of(record: Record) -> Kind:
+    """Another release may know more kinds."""
+    return KINDS.get(record["kind"], Kind({}))
 
 
 def check_folder(state_dir: str, create: bool = False) -> None:

@@ -19,9 +19,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._file_systems impor
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     DEFAULT_STATE_DIR,
-    OF_BALANCERS,
     HoldError,
     check_writable,
+    kind_of,
     list_records,
     utc_now,
 )
@@ -203,7 +203,7 @@ class Look:
     def _see_records(self) -> None:
         try:
             # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
-            self.seen["holds"] = [record for record in self.host.records() if record["kind"] not in OF_BALANCERS]
+            self.seen["holds"] = [record for record in self.host.records() if not kind_of(record).of_balancer]
         except HoldError as error:
             # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))

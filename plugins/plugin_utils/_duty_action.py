@@ -24,14 +24,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.machine imp
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import is_ip_address
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import plain_paths, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 MACHINE, CONTROLLER = "machine", "controller"
 AZURE = "azure_load_balancer"
-COUNTED_HERE = (AZURE, "health_probe")
-"""Duties whose balancers do not tell which connections are left."""
 LISTS = ("acts", "duties", "waiting_for", "conflicts", "warnings", "deprecations")
 
 
@@ -123,13 +121,8 @@ class DutyAction(ActionBase):
         """The entry, with the host's own name where none is set."""
         if not isinstance(each, dict):
             return each
-        if each.get("type") in ("haproxy", "nginx") and not each.get("server"):
-            return dict(each, server=host)
-        if each.get("type") == AZURE and not (each.get("address") or each.get("ip_address")):
-            names = (self._templar.template(task_vars.get("ansible_host")), host)
-            known = next((str(name) for name in names if is_ip_address(name)), None)
-            return dict(each, ip_address=known) if known else dict(each, address=host)
-        return each
+        traffic = TRAFFIC.get(str(each.get("type")))
+        return traffic.completed(each, host, self._templar.template(task_vars.get("ansible_host"))) if traffic else each
 
 
 class LookAction(DutyAction):
@@ -152,7 +145,7 @@ class ActAction(DutyAction):
 
     def mistakes(self, args: Options, places: Sequence[Place]) -> Iterable[str]:
         here = [place.entry for place in places if not place.why]
-        counted = [entry.duty.type for entry in here if entry.duty.type in COUNTED_HERE]
+        counted = [entry.duty.type for entry in here if entry.duty.type in TRAFFIC and TRAFFIC[entry.duty.type].needs_ports]
         if args.get("state", OUT) == OUT and counted and not args.get("ports") and any(not entry.duty.traffic for entry in here):
             yield (
                 f"ports: not set; {counted[0]} does not tell which connections are left, so they are counted on the host before it is taken off the duties"

@@ -27,6 +27,9 @@ SEEN = (
     *(f"plugin_utils/_steps/{name}.py" for name in ("azure_resource_manager", "events", "results")),
 )
 DUTIES = tuple(path for path in FILES if path.startswith("plugin_utils/_duties/") and path not in BASES)
+# On the machine's side, a file for each type. The others are what all of them share.
+SHARED = ("duty", "in_order", "machine", "registry", "words")
+TYPES = tuple(path for path in FILES if fnmatch(path, "module_utils/_duties/*.py") and path.rsplit("/", 1)[1][:-3] not in SHARED)
 DECIDING = tuple(path for path in FILES if path.split("/")[1] in ("_planning", "_steps") and path not in SEEN)
 # From the top, as on that page. A file belongs to the first layer with a pattern that fits.
 LAYERS = [
@@ -38,7 +41,7 @@ LAYERS = [
     tuple(f"module_utils/_duties/{name}.py" for name in ("in_order", "machine")),
     tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
     ("module_utils/_duties/registry.py",),
-    (*(f"module_utils/_duties/{name}*.py" for name in ("azure", "cluster", "haproxy", "health_probe", "iis", "nginx", "service", "tasks")),),
+    TYPES,
     ("module_utils/_duties/*",),
     (
         *(
@@ -101,11 +104,9 @@ def test_no_duty_of_the_controller_knows_another(path):
     assert [name for name in sorted(imported(path)) if name.startswith("plugin_utils/_duties/") and name not in BASES] == []
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in FILES if path.startswith("module_utils/_duties/") and layer(path) == layer("module_utils/_duties/haproxy.py")]
-)
+@pytest.mark.parametrize("path", TYPES)
 def test_no_duty_knows_another(path):
-    others = [name for name in sorted(imported(path)) if name in FILES and layer(name) == layer(path)]
+    others = [name for name in sorted(imported(path)) if name in TYPES]
     # Services and what IIS runs are stopped in the same way.
     assert others == (["module_utils/_duties/service.py"] if path.endswith("/iis.py") else [])
 

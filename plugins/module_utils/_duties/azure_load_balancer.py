@@ -24,8 +24,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     TagStore,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Call, Duty, holding, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address, in_rotation
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, utc_now
@@ -33,7 +33,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._polling import che
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
@@ -105,7 +105,7 @@ class AzureLoadBalancerDuty(Duty):
         seconds = max(act.timeout, STEP_SECONDS)
         engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds)
         up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
-        return outcome(engine, still=["%s in pool %s is in rotation" % (self._known_as, self._short)] if up else [])
+        return outcome(engine, still=[in_rotation("%s in pool %s" % (self._known_as, self._short))] if up else [])
 
     @property
     def _access(self) -> dict[str, Any]:
@@ -228,3 +228,11 @@ def _with_ips(pools: Pools, addresses: Iterable[Any], body: dict[str, Any], serv
             missing.discard(called(address.ip))
         found.append(address)
     return found
+
+
+DUTIES: dict[str, type[Duty]] = {"azure_load_balancer": AzureLoadBalancerDuty}
+ONE = [("address", "ip_address")]
+CALLS: dict[str, Callable[[], Call]] = {
+    "azure_load_balancer_hold": lambda: holding(hold_spec(), hold, AzureLoadBalancerDuty.driver_errors, required_one_of=ONE, mutually_exclusive=ONE),
+    "azure_load_balancer_info": lambda: Call(info_spec(), lambda params, machine: info(params), AzureLoadBalancerDuty.driver_errors),
+}

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Act, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Act, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Machine
 
 # How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
 LOOKS = 4
@@ -226,4 +226,5 @@ def class_of(kind: type[Member]) -> type[ClusterDuty]:
     return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "options": dict(kind.options, cluster={"type": "str"})})
 
 
-CLUSTERS = {name: class_of(kind) for name, kind in TYPES.items()}
+DUTIES: dict[str, type[Duty]] = {name: class_of(kind) for name, kind in TYPES.items()}
+CALLS: dict[str, Callable[[], Call]] = {"cluster_hold": lambda: holding(hold_spec(), hold, needs=("type", "name"))}

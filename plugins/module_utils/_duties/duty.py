@@ -99,10 +99,37 @@ if TYPE_CHECKING:
             """Take a step, and anew where nothing locks the records and somebody else has changed one meanwhile. The step makes its own store."""
 
 
+class Call(NamedTuple):
+    """Something that a machine can be asked. C(conditions): what its options need besides their types. C(errors): what is told as a failure."""
+
+    spec: dict[str, Any]
+    run: Callable[[Mapping[str, Any], Machine], dict[str, Any]]
+    errors: Errors = ()
+    conditions: dict[str, Any] = {}
+    # What is told of the machine even then.
+    of_failure: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda params: {}
+
+
+def holding(
+    spec: dict[str, Any],
+    hold: Callable[[Mapping[str, Any], Machine, Request], dict[str, Any]],
+    errors: Errors = (),
+    needs: tuple[str, ...] = (),
+    **conditions: Any,
+) -> Call:
+    """A call that puts and releases holds. C(needs): the options without which none is put."""
+    required_if = [("state", "present", ("event_ids", *needs)), *conditions.pop("required_if", ())]
+
+    def run(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+        return machine.take(lambda: hold(params, machine, Request.from_params(params)))
+
+    return Call(spec, run, errors, dict(conditions, required_if=required_if))
+
+
 # The states of a duty. On its way, or in a part of its places: changing. Not seen: unknown.
 IN, OUT, CHANGING, UNKNOWN = "in", "out", "changing", "unknown"
 BACK = "back"
-# An option of all that bring traffic.
+# The option of all that bring traffic: the seconds for which no new request may have come before a host that is out counts as drained.
 QUIET = {"type": "float", "default": 3}
 
 

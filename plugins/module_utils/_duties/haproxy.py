@@ -11,8 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, least_of, no_seconds, of_balancer, outcome_of
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import (
+    CHANGING,
+    IN,
+    OUT,
+    QUIET,
+    Call,
+    Duty,
+    holding,
+    least_of,
+    no_seconds,
+    of_balancer,
+    outcome_of,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -34,7 +46,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._polling import che
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
@@ -435,3 +447,12 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, 
         for server in servers
         if (awaited is None or server["server"] in awaited) and (not backends or server["backend"] in backends)
     )
+
+
+DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}
+CALLS: dict[str, Callable[[], Call]] = {
+    "haproxy_hold": lambda: holding(hold_spec(), lambda params, machine, request: hold(params, machine, request, params["timeout"]), HaproxyDuty.driver_errors),
+    "haproxy_info": lambda: Call(
+        info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)}
+    ),
+}

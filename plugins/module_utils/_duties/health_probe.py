@@ -15,9 +15,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Call, Duty, holding, no_seconds, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, ProbeError, action_spec, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, REQUIRED, ProbeError, action_spec, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN as IN_MEANING
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import OUT as OUT_MEANING
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
@@ -416,3 +416,10 @@ class Look:
             return None
         said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
         return {"passes": said is None, "said": said}
+
+
+DUTIES: dict[str, type[Duty]] = {"health_probe": HealthProbeDuty}
+CALLS: dict[str, Callable[[], Call]] = {
+    "health_probe_hold": lambda: holding(hold_spec(), hold, ERRORS, ("action",), required_if=REQUIRED),
+    "health_probe_info": lambda: Call(info_spec(), info, ERRORS, {"required_if": REQUIRED}),
+}

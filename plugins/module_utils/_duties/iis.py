@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.service import look_at
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
@@ -19,10 +19,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, S
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call, Machine
 
 
 class IisDuty(Duty):
@@ -85,3 +85,7 @@ def _change(machine: Machine, request: Request, things: list[tuple[str, str]] | 
     engine = Engine(Things(iis, store, request, things, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
     engine.run(timeout)
     return engine
+
+
+DUTIES: dict[str, type[Duty]] = {"iis": IisDuty}
+CALLS: dict[str, Callable[[], Call]] = {"iis_hold": lambda: holding(hold_spec(), hold)}

@@ -12,17 +12,29 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Duty, least_of, no_seconds, of_balancer, outcome_of
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import (
+    CHANGING,
+    IN,
+    OUT,
+    QUIET,
+    Call,
+    Duty,
+    holding,
+    least_of,
+    no_seconds,
+    of_balancer,
+    outcome_of,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import in_rotation, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import Look, Servers, Silence
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
 
@@ -119,7 +131,7 @@ class NginxDuty(Duty):
         params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
         told = hold(dict(params, configuration=self.given["configuration"]), self.machine, act.request)
         up = [server for server in told["servers"] if act.request.present and not server["down"]]
-        return outcome_of(told, still=["%s in upstream %s is in rotation" % (server["server"], server["upstream"]) for server in up])
+        return outcome_of(told, still=[in_rotation("%s in upstream %s" % (server["server"], server["upstream"])) for server in up])
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
@@ -343,3 +355,12 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, 
         for server in servers
         if awaited is None or spelled(server["server"]) in spellings or server["for_server"] in awaited
     )
+
+
+DUTIES: dict[str, type[Duty]] = {"nginx": NginxDuty}
+CALLS: dict[str, Callable[[], Call]] = {
+    "nginx_hold": lambda: holding(hold_spec(), hold, NginxDuty.driver_errors),
+    "nginx_info": lambda: Call(
+        info_spec(), info, NginxDuty.driver_errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)}
+    ),
+}

@@ -16,64 +16,105 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty, Machine
 
-TYPES = (
-    "haproxy",
-    "nginx",
-    "health_probe",
-    "azure_load_balancer",
-    "tasks",
-    "service",
-    "iis",
-    "pacemaker",
-    "slurm",
-    "patroni",
-    "rabbitmq",
-    "redis",
-    "consul",
-    "kubernetes",
-)
+
 # What every entry may have besides the options of its type.
 COMMON = ("type", "name")
 
 
-def class_of(kind: str) -> type[Duty]:
-    """The class of a type. Only that is loaded, because each run of a module starts Python anew."""
-    if kind == "haproxy":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.haproxy import HaproxyDuty
+# Only the file that is needed is loaded, because each run of a module starts Python anew. Ansible sends what is imported by its name.
 
-        return HaproxyDuty
-    if kind == "nginx":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import NginxDuty
 
-        return NginxDuty
-    if kind == "health_probe":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import HealthProbeDuty
+def _haproxy() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
 
-        return HealthProbeDuty
-    if kind == "azure_load_balancer":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.azure_load_balancer import AzureLoadBalancerDuty
+    return haproxy
 
-        return AzureLoadBalancerDuty
-    if kind == "tasks":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import TasksDuty
 
-        return TasksDuty
-    if kind == "service":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.service import ServiceDuty
+def _nginx() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
 
-        return ServiceDuty
-    if kind == "iis":
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.iis import IisDuty
+    return nginx
 
-        return IisDuty
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.cluster import CLUSTERS
 
-    return CLUSTERS[kind]
+def _health_probe() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
+
+    return health_probe
+
+
+def _azure_load_balancer() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer
+
+    return azure_load_balancer
+
+
+def _tasks() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import tasks
+
+    return tasks
+
+
+def _service() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import service
+
+    return service
+
+
+def _iis() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import iis
+
+    return iis
+
+
+def _cluster() -> ModuleType:
+    from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
+
+    return cluster
+
+
+class File(NamedTuple):
+    """A file of duties: how it is loaded, and the names of its C(CALLS)."""
+
+    load: Callable[[], ModuleType]
+    calls: tuple[str, ...]
+
+
+# By their types. All members of clusters are in one file.
+FILES = {
+    "haproxy": File(_haproxy, ("haproxy_hold", "haproxy_info")),
+    "nginx": File(_nginx, ("nginx_hold", "nginx_info")),
+    "health_probe": File(_health_probe, ("health_probe_hold", "health_probe_info")),
+    "azure_load_balancer": File(_azure_load_balancer, ("azure_load_balancer_hold", "azure_load_balancer_info")),
+    "tasks": File(_tasks, ("task_hold",)),
+    "service": File(_service, ("service_hold",)),
+    "iis": File(_iis, ("iis_hold",)),
+}
+MEMBERS = File(_cluster, ("cluster_hold",))
+
+
+def types() -> list[str]:
+    return [*FILES, *MEMBERS.load().DUTIES]
+
+
+def class_of(kind: str) -> type[Duty] | None:
+    """The class of a type; None if there is no such type."""
+    found: type[Duty] | None = FILES.get(kind, MEMBERS).load().DUTIES.get(kind)
+    return found
+
+
+def calls() -> dict[str, Callable[[], Call]]:
+    """What a machine can be asked about its duties, by its name: functions that load it."""
+
+    def load(file: File, name: str) -> Callable[[], Call]:
+        return lambda: file.load().CALLS[name]()
+
+    return {name: load(file, name) for file in (*FILES.values(), MEMBERS) for name in file.calls}
 
 
 class Entry(NamedTuple):
@@ -116,14 +157,14 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
     if not isinstance(told, dict):
         raise ValueError("%s: %r is neither a dictionary nor the name of a service." % (where, given))
     kind = told.get("type")
-    if kind not in TYPES:
-        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, _meant(kind, TYPES))
-        raise ValueError("%s.type: %s; there is %s." % (where, problem, ", ".join(TYPES)))
-    refused = machine.refuses(kind)
+    duty = class_of(kind) if isinstance(kind, str) else None
+    if duty is None:
+        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, _meant(kind, types()))
+        raise ValueError("%s.type: %s; there is %s." % (where, problem, ", ".join(types())))
+    refused = machine.refuses(duty.type)
     if refused:
         raise ValueError("%s: %s." % (where, refused))
-    duty = class_of(kind)
-    name = kind if told.get("name") in (None, "") else str(told["name"])
+    name = duty.type if told.get("name") in (None, "") else str(told["name"])
     options, mistakes = _checked(duty, {key: value for key, value in told.items() if key not in COMMON and value is not None}, machine)
     if not mistakes:
         mistakes = [*_wrong_name(duty, told.get("name"), name, options), *duty.mistakes(name, options)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -20,10 +20,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order i
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import DrySystemd, Services
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call, Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
@@ -109,3 +109,7 @@ def _others(driver: StoppedInOrder[Any, Any], thing: Any, record: Record | None,
         yield "somebody else had started %s while it was held, and it was stopped once more" % driver.label(thing)
     elif record is None and driver.is_down(thing):
         yield "%s was down before" % driver.label(thing)
+
+
+DUTIES: dict[str, type[Duty]] = {"service": ServiceDuty}
+CALLS: dict[str, Callable[[], Call]] = {"service_hold": lambda: holding(hold_spec(), hold, needs=("services",))}

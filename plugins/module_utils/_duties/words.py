@@ -21,11 +21,15 @@ def plural(number: int, noun: str) -> str:
     return "%d %s" % (number, noun) if number == 1 else "%d %ss" % (number, noun)
 
 
+def in_rotation(place: str) -> str:
+    return "%s is in rotation" % place
+
+
 def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tuple[str, ...]:
     """Which requests a server of HAProxy still has, or that this is unknown. ``leads_to``: the host's address, if the server has another name than the host."""
     if server["admin_state"] == "ready":
         too = ", which leads to %s too," % leads_to if leads_to else ""
-        return ("%s%s is in rotation" % (place, too),)
+        return (in_rotation(place + too),)
     if server["sessions"] or server["queue"]:
         return ("%s, %d queued at %s" % (plural(server["sessions"], "session"), server["queue"], place),)
     if server.get("uncounted"):
@@ -50,7 +54,7 @@ def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
         return ("%s has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx" % place,)
     if server["in_service"]:
-        return ("%s is in rotation" % place,)
+        return (in_rotation(place),)
     if comes_back(server):
         return ("somebody else removed the parameter down from %s: the next reload of nginx puts it into rotation" % place,)
     found = []
@@ -103,5 +107,5 @@ def is_wrong(look: Mapping[str, Any]) -> bool:
 def azure_address(place: str, address: dict[str, Any]) -> tuple[str, ...]:
     """What keeps an address of a pool of Azure Load Balancer from being out. A change counts when Azure has finished it."""
     if address["admin_state"] != "Down":
-        return ("%s is in rotation" % place,)
+        return (in_rotation(place),)
     return () if address["settled"] else ("%s: Azure has not finished the change yet" % place,)

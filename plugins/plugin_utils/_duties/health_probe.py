@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, QUIET, TWO_WAYS, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
@@ -20,7 +21,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 DUTIES = "graceful_azure_duties"
 EXAMPLE = "[{type: haproxy, hosts: [lb1]}, app]"
-QUIET = 3.0
 FileProblem = Callable[[str], str | None]
 """Returns what is wrong with a task file, as a sentence, or None."""
 
@@ -145,11 +145,15 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
 
 def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> list[BalancerSettings]:
     """The settings of the duties that bring traffic, as the plan reads them. C(address): the C(ansible_host) of the host, or None."""
-    found = [dict(settings_of(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET)) for entry in entries if entry.traffic]
+    found = [
+        dict(settings_of(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET["default"]))
+        for entry in entries
+        if entry.traffic
+    ]
     first = next((balancer for balancer in found if balancer["provider"] == CUSTOM), None)
     if first:
         first["records"].append(FORMER_RECORD)
-    return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET)]
+    return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET["default"])]
 
 
 def steps_of(entries: Sequence[Entry]) -> list[DrainStep]:

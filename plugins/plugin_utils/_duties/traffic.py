@@ -29,8 +29,6 @@ Claim = tuple[str, tuple[Any, ...], str | None]
 MACHINES = "give the inventory names of the machines on which the balancer runs"
 HOSTS: Json = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
 """The option C(hosts): inventory names of the machines on which a balancer runs."""
-QUIET: Json = {"type": "float", "default": 3}
-"""The option C(quiet): seconds for which no new request may have come before a host that is out counts as drained."""
 
 
 def without_hosts(options: Options) -> Iterable[tuple[str, str]]:
@@ -138,7 +136,7 @@ class TrafficDuty(Duty):
 
         C(host): the host's name in the inventory. C(address): its C(ansible_host), or None.
         """
-        return options
+        return dict(options, server=options.get("server") or host) if "server" in self.options else options
 
     def beside(
         self,

@@ -18,6 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
@@ -49,17 +50,7 @@ ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, 
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 DUTIES = ("health_probe", "service", "iis", "tasks")
 """The types of duties of a Windows host."""
-CALLS = (
-    "approval_hold",
-    "health_probe_hold",
-    "health_probe_info",
-    "hold_repair",
-    "host_observation",
-    "iis_hold",
-    "service_hold",
-    "task_hold",
-    "wait_for_answer",
-)
+CALLS = ("approval_hold", "hold_repair", "host_observation", "wait_for_answer", *(call for kind in DUTIES for call in FILES[kind].calls))
 """What a Windows host can be asked (C(_handle.py))."""
 
 

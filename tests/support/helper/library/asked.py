@@ -33,9 +33,9 @@ def handle(request, still_wanted=lambda: None):
         answer["changed"] = True
     elif do == "load":
         # Nothing of it was loaded while the archive of the module was there.
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import TYPES
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import types
 
-        answer["types"] = sorted(TYPES)
+        answer["types"] = sorted(types())
     elif do == "tell":
         with open("/proc/self/environ", "rb") as shown:
             answer["shown"] = shown.read().replace(b"\0", b"").decode()

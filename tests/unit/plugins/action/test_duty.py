@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.action import duty, duty_info
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import TYPES, class_of
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import class_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils import _duty_action
 
 from tests.support.azure import POOL
 
 # A type is loaded when it is first needed. Once another test has started Ansible's own loader in this process, that finds none of them.
-for kind in TYPES:
+for kind in types():
     class_of(kind)
 
 HAPROXY = {"type": "haproxy", "hosts": ["lb1", "lb2"]}
@@ -70,6 +70,13 @@ def test_on_a_balancer_only_what_belongs_there(run):
         "tasks": "Its task files are run by the roles and playbooks: include them yourself.",
     }
     assert result["done"] and result["changed"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in types() if class_of(kind).of_balancer])
+def test_a_balancer_has_a_server_of_the_hosts_name_if_no_other_is_given(run, kind):
+    for given, known in (({}, "web1"), ({"server": ""}, "web1"), ({"server": "other"}, "other")):
+        run(duty_info, [{"type": kind, "hosts": ["lb1"], **given}], "lb1")
+        assert run.asked[0][3]["duties"][0]["server"] == known
 
 
 def test_on_the_host_the_rest_in_order(run):

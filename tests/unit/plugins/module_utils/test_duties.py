@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 import requests
@@ -40,17 +41,22 @@ class TestEntries:
         assert (service.duty.type, service.name) == ("service", "app") and clusters[0].options["url"]
 
     def test_the_types_are_those_of_the_contract(self):
-        assert {*registry.TYPES} == {*("haproxy nginx health_probe azure_load_balancer tasks service iis".split()), *CLUSTERS}
-        for kind in registry.TYPES:
+        assert {*registry.types()} == {*("haproxy nginx health_probe azure_load_balancer tasks service iis".split()), *CLUSTERS}
+        for kind in registry.types():
             assert registry.class_of(kind).type == kind
-        traffic = {kind for kind in registry.TYPES if registry.class_of(kind).traffic}
+        traffic = {kind for kind in registry.types() if registry.class_of(kind).traffic}
         assert traffic == {"haproxy", "nginx", "health_probe", "azure_load_balancer"}
 
-    @pytest.mark.parametrize("kind", registry.TYPES)
+    @pytest.mark.parametrize("file", [*registry.FILES.values(), registry.MEMBERS])
+    def test_the_registry_names_the_calls_of_each_file(self, file):
+        """They are known before a file is loaded."""
+        assert set(file.load().CALLS) == set(file.calls)
+
+    @pytest.mark.parametrize("kind", registry.types())
     def test_their_options_are_those_of_the_settings(self, kind):
         """What the settings accept, the machine takes, in the same types."""
         there, here = types()[kind], registry.class_of(kind)
-        assert set(types()) == set(registry.TYPES) and here.once == bool(there.once)
+        assert set(types()) == set(registry.types()) and here.once == bool(there.once)
 
         def plain(specs):
             # A task file is on the controller. On the machine its path is a word.
@@ -66,6 +72,7 @@ class TestEntries:
         [
             (3, "duties[0]: 3 is neither a dictionary nor the name of a service."),
             ({}, "duties[0].type: not set; there is haproxy, nginx,"),
+            ({"type": ["haproxy"]}, "duties[0].type: ['haproxy'] is no type of duty"),
             ({"type": "haprox"}, "duties[0].type: 'haprox' is no type of duty; did you mean haproxy?; there is haproxy,"),
             (dict(HAPROXY, sockt="/x"), "duties[0]: there is no option sockt; did you mean socket?; there are type, name, absent, backends,"),
             ({"type": "haproxy"}, "duties[0]: missing required arguments: hosts."),
@@ -106,6 +113,7 @@ class TestEntries:
 class Bell(Duty):
     """A made-up duty. C(world): what is there, by name, and what was done."""
 
+    type = "bell"
     world = {}
 
     def look(self):
@@ -139,14 +147,16 @@ class Bell(Duty):
 
 
 class Door(Bell):
+    type = "door"
     traffic = True
     quiet = 1.0
 
 
 @pytest.fixture(name="world")
 def make_world(monkeypatch):
-    monkeypatch.setattr(registry, "TYPES", ("bell", "door"))
-    monkeypatch.setattr(registry, "class_of", {"bell": Bell, "door": Door}.get)
+    made_up = SimpleNamespace(DUTIES={"bell": Bell, "door": Door}, CALLS={})
+    monkeypatch.setattr(registry, "FILES", {})
+    monkeypatch.setattr(registry, "MEMBERS", registry.File(lambda: made_up, ()))
     monkeypatch.setattr(Bell, "world", {"door": "in", "bell": "in", "gong": "in", "acts": [], "asked": []})
     return Bell.world
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_types
-from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster, registry
+from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._host_look import marks, still_on
@@ -74,8 +74,7 @@ class Host(Machine):
 def make_known(monkeypatch):
     """A type of cluster that is made up."""
     monkeypatch.setitem(_cluster_types.TYPES, "bell", Bell)
-    monkeypatch.setattr(registry, "TYPES", (*registry.TYPES, "bell"))
-    monkeypatch.setitem(cluster.CLUSTERS, "bell", cluster.class_of(Bell))
+    monkeypatch.setitem(cluster.DUTIES, "bell", cluster.class_of(Bell))
 
 
 @pytest.fixture
