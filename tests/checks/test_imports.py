@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -136,3 +138,18 @@ def sent_with(path, at_run_time):
 def test_no_file_is_sent_to_a_host_for_its_types_alone(path):
     """Ansible sends with a module what that imports, also what only a type checker reads."""
     assert sent_with(path, at_run_time=False) == sent_with(path, at_run_time=True)
+
+
+PAGE = {Path(name).name for name in re.findall(r"`([^`\s]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))}
+NAMED = [re.sub("<[a-z]+>", "*", name) for name in PAGE if "<name>" not in name]
+
+
+@pytest.mark.parametrize("folder", ["plugins/module_utils", "plugins/plugin_utils", "plugins/plugin_utils/_planning"])
+def test_every_file_of_these_rooms_is_on_the_page(folder):
+    there = [path.name for path in (ROOT / folder).glob("*.py")]
+    assert there and [name for name in there if not any(fnmatch(name, pattern) for pattern in NAMED)] == []
+
+
+def test_every_file_that_the_page_names_is_there():
+    there = {path.name for folder in ("plugins", "roles", "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert NAMED and [pattern for pattern in NAMED if not any(fnmatch(name, pattern) for name in there)] == []
