@@ -175,6 +175,11 @@ class Duty:
         self.searched: list[str] = []
 
     @classmethod
+    def spec(cls, *names: str) -> dict[str, dict[str, Any]]:
+        """These of its options, for a call that has them too."""
+        return {name: dict(cls.options[name]) for name in names}
+
+    @classmethod
     def needs_name(cls, options: dict[str, Any]) -> str:
         """What to do if its name is not set; empty if it need not be."""
         return ""

@@ -289,16 +289,14 @@ def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(
         hold_argument_spec(),
-        socket={"type": "path", "default": DEFAULT_SOCKET},
+        **HaproxyDuty.spec("socket", "absent", "hard_stop_after"),
         server={"type": "str", "required": True},
         backends={"type": "list", "elements": "str"},
         addresses={"type": "list", "elements": "str", "default": []},
         out_state={"type": "str", "choices": [DRAIN, MAINT]},
-        absent={"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
         min_in_service={"type": "str"},
         timeout={"type": "float", "default": 120},
         await_checks={"type": "bool", "default": True},
-        hard_stop_after={"type": "float"},
     )
 
 
@@ -347,16 +345,13 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request, timeout:
 def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
     return {
-        "socket": {"type": "path", "default": DEFAULT_SOCKET},
+        **HaproxyDuty.spec("socket", "backends", "absent", "hard_stop_after"),
         "servers": {"type": "list", "elements": "str"},
         "addresses": {"type": "list", "elements": "str", "default": []},
         "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
         "timeout": {"type": "float", "default": 0},
         "quiet": {"type": "float", "default": 0},
-        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
         "wait_for": {"type": "list", "elements": "str"},
-        "backends": {"type": "list", "elements": "str", "default": []},
-        "hard_stop_after": {"type": "float"},
     }
 
 

@@ -204,10 +204,10 @@ def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(
         hold_argument_spec(),
+        **NginxDuty.spec("configuration"),
         server={"type": "str", "required": True},
         addresses={"type": "list", "elements": "str"},
         files={"type": "list", "elements": "path"},
-        configuration={"type": "path"},
         min_in_service={"type": "str"},
     )
 
@@ -236,10 +236,9 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
     return {
+        **NginxDuty.spec("files", "configuration"),
         "servers": {"type": "list", "elements": "str"},
         "addresses": {"type": "list", "elements": "str", "default": []},
-        "files": {"type": "list", "elements": "path", "default": []},
-        "configuration": {"type": "path"},
         "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
         "timeout": {"type": "float", "default": 0},
         "quiet": {"type": "float", "default": 0},
