@@ -15,6 +15,7 @@ description:
   - Shows the same as the callback C(ansible.builtin.default), but leaves out included files and tasks that were skipped or changed nothing.
   - Messages of C(ansible.builtin.debug), such as those of C(graceful.azure.holds), are shown.
   - With this callback, C(graceful.azure.handle_events) shows what it decides, what it changes, what fails and how the events ended.
+  - If a task of this collection fails, it is not shown where that task is written.
   - Choose it with C(ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief). A collection cannot choose it for you.
 extends_documentation_fragment:
   - default_callback
@@ -44,6 +45,12 @@ class CallbackModule(Default):
     def v2_runner_item_on_ok(self, result):
         with self._show(result):
             super().v2_runner_item_on_ok(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        # Where in this collection a task of its own is written helps nobody, and the error itself follows.
+        if _task(result).action.startswith("graceful.azure.") and self._display.verbosity < 3:
+            _values(result).pop("exception", None)
+        super().v2_runner_on_failed(result, ignore_errors)
 
     def v2_playbook_on_include(self, included_file):
         """Show nothing. The tasks of the file are shown instead."""

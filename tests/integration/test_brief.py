@@ -33,6 +33,12 @@ def test_what_debug_says_is_shown_and_what_did_nothing_is_not(tmp_path):
     assert "no text" not in run.output and "only with -v" not in run.output and "the assertion held" not in run.output, run.output
 
 
+def test_an_error_of_the_collection_is_told_once(tmp_path):
+    tasks = [{"name": "refused", "graceful.azure.plan_by_hand": {"phase": "options"}}, {"name": "wrong", "ansible.builtin.fail": {"msg": "no"}}]
+    run = Playbook(tmp_path, holds_release="maybe").run(tasks, environment=BRIEF)
+    assert run.output.count("'maybe' is neither true nor false") == 1 and "Origin" not in run.output.partition("TASK [wrong]")[0], run.output
+
+
 def test_holds_shows_what_is_held(site, monkeypatch):
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", BRIEF["ANSIBLE_STDOUT_CALLBACK"])
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])

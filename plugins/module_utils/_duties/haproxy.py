@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 
 
-# How many backends a message names at most.
+# How many backends a message names.
 MOST_NAMED = 20
 # Seconds between two looks of one that waits.
 LOOK_SECONDS = 0.5
@@ -221,7 +221,6 @@ def observe(
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
     servers = []
-    missing = [name for name in names or [] if not seen.backends_of(name)]
     for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
@@ -255,9 +254,9 @@ def observe(
         "strays": strays,
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": missing,
-        # For a message that says which there are.
-        "known_backends": sorted(seen.backends)[:MOST_NAMED] if missing else [],
+        "missing": [name for name in names or [] if not seen.backends_of(name)],
+        # For a message that says which there are. Nobody reads more.
+        "known_backends": sorted(seen.backends) if len(seen.backends) <= MOST_NAMED else [],
         "holds": holds,
         "other_holds": records.others,
         **machine_facts(store.state_dir),

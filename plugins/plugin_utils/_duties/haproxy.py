@@ -99,9 +99,11 @@ def runs_nowhere(machines: Iterable[str]) -> str:
 def has_no_server(settings: BalancerSettings, machine: str, seen: Json) -> str:
     """C(seen): what the look at the balancer has found."""
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
-    elsewhere = sorted({server["backend"] for server in seen.get("servers") or () if server["server"] == settings["server"]})
     known = seen.get("known_backends") or ()  # journals of older releases do not have it
-    others = f"; {' and '.join(elsewhere)} has (option backends)" if elsewhere else f"; there are the backends {', '.join(known)}" if known else ""
+    unknown = [backend for backend in settings.get("backends") or () if known and backend not in known]
+    if unknown:
+        return f"balancer {machine}: HAProxy has no backend {', '.join(unknown)} (option backends); there are {', '.join(known)}"
+    others = f"; there are the backends {', '.join(known)}" if known else ""
     return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){others}"
 
 

@@ -44,7 +44,7 @@ UNTIL = {
     "needs_person": "too late after",
     "unobserved": "too late after",
 }
-"""What the time is until which a host may be in its state, if that is not when Azure starts its event."""
+"""What the time of a state is, if it is not that at which Azure starts the event."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -117,13 +117,20 @@ def decision(decided: Decided, report: Report, host: Host) -> Decision:
         "reason": status.reason,
         "since": host.memory.state_since if host.memory.state == status.state else observed.now,
         "until": status.until if status.until is not None and status.until > observed.now else None,
-        "until_is": "Azure starts it at" if event and status.until == event.not_before_at else UNTIL.get(status.state, "until"),
+        "until_is": _until_is(status, event),
         "tried_again": status.tried_again,
         "kind": status.kind,
         "event": event.label if event else None,
         "event_id": event.event_id if event else None,
         "events": [each.event_id for each in observed.events_of(host) if each.standing],
     }
+
+
+def _until_is(status: Status, event: Event | None) -> str:
+    """What the time of a status is, as people read it before the time."""
+    if event and status.until == event.not_before_at:
+        return "at the latest at" if event.approved else "Azure starts it at"
+    return UNTIL.get(status.state, "until")
 
 
 def warnings(decided: Decided) -> Iterator[str]:
