@@ -47,3 +47,10 @@ def test_holds_shows_what_is_held(site, monkeypatch):
     assert shown.status == 0 and "web1: HAProxy server www/web1 on lb1 (" in shown.output and event_id in shown.output, shown.output
     assert "Nothing is held for web2." in shown.output and "Nothing is held for web1." not in shown.output
     assert "Look at the hosts" not in shown.output and "skipping: [" not in shown.output, shown.output
+
+
+def test_v_shows_no_plan_and_vvv_does(site):
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+    shown = site.run("handle_events", "-v", handle_events_wait=False)
+    assert shown.status == 0 and '"turns"' not in shown.output and "web1: next goes out of its balancer" in shown.output, shown.output
+    assert '"turns"' in site.run("handle_events", "-vvv", handle_events_wait=False).output
