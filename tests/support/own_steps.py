@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts with a duty of their users' own, each as docs/your-own-duty.md or docs/examples has it."""
+"""Hosts with a duty of their users' own, each as docs/examples has it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 from tests.support.site import Site
 
-PAGE = "your-own-duty.md"
-
 
 def files_of_example(example, here=None):
     """The files of one example. C(here): the texts in them that are other ones here, such as paths."""
-    on_page = {name.partition("/")[2]: text for name, text in pages.files_of(PAGE).items() if name.startswith(f"{example}/")}
-    found = {**on_page, **pages.example(example)}
+    found = pages.example(example)
     for name in found:
         for there, other in (here or {}).items():
             found[name] = found[name].replace(there, other)
