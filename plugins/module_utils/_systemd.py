@@ -63,8 +63,8 @@ class Unit(NamedTuple):
     # Whether it is a oneshot without RemainAfterExit, which is never active.
     ends: bool
     result: str
-    # How many of its processes go on although it is down. systemd leaves them with C(KillMode=process) and C(none), and where it may not kill.
-    left: int = 0
+    # What of it goes on although it is down, words after a comma; empty if nothing does.
+    left: str = ""
 
 
 if TYPE_CHECKING:
@@ -109,7 +109,18 @@ class Systemd:
         """The units of these names, in their order."""
         if not names:
             return []
-        properties = ("ActiveState", "LoadState", "Job", "Triggers", "Accept", "Type", "RemainAfterExit", "Result", "ControlGroup") + STOPPED_ALONG
+        properties = (
+            "ActiveState",
+            "LoadState",
+            "Job",
+            "Triggers",
+            "Accept",
+            "Type",
+            "RemainAfterExit",
+            "Result",
+            "ControlGroup",
+            "NConnections",
+        ) + STOPPED_ALONG
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
@@ -117,7 +128,7 @@ class Systemd:
         units = []
         for name, block in zip(names, blocks):
             fields = dict(line.partition("=")[::2] for line in block.splitlines())
-            state, group = fields.get("ActiveState", "inactive"), fields.get("ControlGroup", "")
+            state = fields.get("ActiveState", "inactive")
             units.append(
                 Unit(
                     name,
@@ -129,8 +140,7 @@ class Systemd:
                     tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
                     fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
                     fields.get("Result", ""),
-                    # A group that is empty is removed.
-                    _processes_in(group) if state in DOWN and group else 0,
+                    _left(fields) if state in DOWN else "",
                 )
             )
         return units
@@ -210,6 +220,23 @@ class DrySystemd:
         self._told[name] = "active"
 
 
+def _left(fields: dict[str, str]) -> str:
+    """What goes on of a unit that is down: processes that systemd leaves with C(KillMode=process) and C(none), and services that a socket has started, one
+    for each connection.
+    """
+    connections = fields.get("NConnections", "0")
+    if connections.isdigit() and int(connections):
+        return _go_on(int(connections), "connections")
+    # systemd removes the group when it is empty.
+    group = fields.get("ControlGroup", "")
+    processes = _processes_in(group) if group else 0
+    return _go_on(processes, "processes") + ": systemd leaves them with its KillMode. End them, or set KillMode=control-group" if processes else ""
+
+
+def _go_on(number: int, things: str) -> str:
+    return "%d of its %s %s on" % (number, things, "goes" if number == 1 else "go")
+
+
 def _processes_in(group: str) -> int:
     """How many processes a control group of systemd has, those of the groups below it too."""
     line = re.compile(r"^(?:0:|\d+:name=systemd):%s(?:/.*)?$" % re.escape(group), re.MULTILINE)
@@ -226,10 +253,7 @@ def is_down(unit: Unit) -> bool:
 
 def state_of(unit: Unit) -> str:
     """Its state, in a sentence after "is"."""
-    if not (is_down(unit) and unit.left):
-        return unit.active_state
-    number = "1 of its processes goes" if unit.left == 1 else "%d of its processes go" % unit.left
-    return "%s, and %s on: systemd leaves them with its KillMode. End them, or set KillMode=control-group" % (unit.active_state, number)
+    return "%s, and %s" % (unit.active_state, unit.left) if unit.left else unit.active_state
 
 
 def is_off(unit: Unit) -> bool:

@@ -50,7 +50,7 @@ class Model:
         for name, state in units.items():
             self.add(name + ".service", state)
 
-    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False, left=0):
+    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False, left=""):
         self.units[name] = {
             "state": state,
             "stop_takes": stop_takes,
@@ -84,7 +84,7 @@ class Model:
 
     def show(self, names):
         self._settle()
-        nothing = {"state": "inactive", "load": "not-found", "dependents": (), "triggers": (), "ends": False, "left": 0}
+        nothing = {"state": "inactive", "load": "not-found", "dependents": (), "triggers": (), "ends": False, "left": ""}
         found = [self.units.get(name, nothing) for name in names]
         return [
             Unit(
@@ -96,7 +96,7 @@ class Model:
                 one["triggers"],
                 one["ends"],
                 "exit-code" if one["state"] == "failed" else "success",
-                one["left"] if one["state"] in ("inactive", "failed") else 0,
+                one["left"] if one["state"] in ("inactive", "failed") else "",
             )
             for name, one in zip(names, found)
         ]
@@ -339,7 +339,7 @@ class TestHold:
         assert model.state("shop") == model.state("db") == "active" and store.records() == []
 
 
-GO_ON = "cron.service is inactive, and %s on: systemd leaves them with its KillMode. End them, or set KillMode=control-group"
+GO_ON = "cron.service is inactive, and %s on"
 
 
 class TestProcessesThatGoOn:
@@ -348,7 +348,7 @@ class TestProcessesThatGoOn:
     @pytest.fixture
     def model(self):
         model = Model(db="active")
-        model.add("cron.service", left=2)
+        model.add("cron.service", left="2 of its processes go on")
         return model
 
     def test_it_is_off_when_they_have_ended(self, model, store):
@@ -357,13 +357,13 @@ class TestProcessesThatGoOn:
         assert result["waiting_for"] == GO_ON % "2 of its processes go"
         result = hold(model, store, ("cron", "db"))
         assert conditions(result) == {"cron": "stopping", "db": "stopping"} and model.told == [("stop", "cron.service")]
-        model.units["cron.service"]["left"] = 0
+        model.units["cron.service"]["left"] = ""
         assert conditions(hold(model, store, ("cron", "db"))) == {"cron": "held", "db": "held"}
 
     def test_of_one_that_was_stopped_before(self, model, store):
-        model.units["cron.service"].update(state="inactive", left=1)
+        model.units["cron.service"].update(state="inactive", left="1 of its connections goes on")
         result = hold(model, store, ("cron",))
-        assert result["waiting_for"] == GO_ON % "1 of its processes goes"
+        assert result["waiting_for"] == GO_ON % "1 of its connections goes"
         assert model.told == [] and store.records(KIND) == []
 
     def test_it_starts_again_beside_them(self, model, store):
@@ -858,7 +858,7 @@ class TestSystemctl:
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
         ]
         assert asked() == [
-            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,"
+            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,"
             "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
             " -- a.service b.service c.service d.service e.socket f.socket"
         ]
@@ -884,8 +884,17 @@ class TestSystemctl:
             (tmp_path / str(pid) / "cgroup").write_text(group + "\n")
             (tmp_path / str(pid) / "stat").write_text("%d (sh) %s 1" % (pid, state))
         units = Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service"])
-        assert [unit.left for unit in units] == [2, 0, 0, 0]
+        assert [unit.left.partition(":")[0] for unit in units] == ["2 of its processes go on", "", "", ""]
         assert [_systemd.is_off(unit) for unit in units] == [False, False, True, True]
+
+    def test_connections_of_a_socket_that_starts_a_service_for_each(self, systemctl):
+        systemctl(
+            "cat <<END\nActiveState=inactive\nAccept=yes\nTriggers=a@1.service\nNConnections=1\n\nActiveState=active\nAccept=yes\nNConnections=1\n"
+            "\nActiveState=inactive\nAccept=no\nNConnections=0\nEND"
+        )
+        units = Systemd(run_command).show(["a.socket", "b.socket", "c.socket"])
+        assert [_systemd.state_of(unit) for unit in units] == ["inactive, and 1 of its connections goes on", "active", "inactive"]
+        assert [_systemd.is_off(unit) for unit in units] == [False, False, True]
 
     def test_it_is_told_without_waiting_or_asking_for_a_password(self, systemctl):
         asked = systemctl("")
