@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import collections
 import errno
 import os
 import re
@@ -29,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_info,
     parse_servers_state,
     parse_stat,
+    parse_streams,
     parse_uptime,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, Union
 
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Process, Told
 
     # The process that answers on a socket. None if nobody listens there, False if that cannot be told.
@@ -219,6 +222,10 @@ class Haproxy:
             raise HaproxyError("HAProxy on socket %s broke off in the middle of its answer." % self.path)
         seen.uptime = parse_uptime(info)
         return seen
+
+    def streams(self) -> collections.Counter[tuple[Key, Endpoint]]:
+        """How many requests each server has under way, by where they were sent."""
+        return parse_streams(self.command("show sess all"))
 
     def sticky_backends(self, seen: HaproxyState) -> set[str]:
         """The backends that send a known client back to a server in `drain`.

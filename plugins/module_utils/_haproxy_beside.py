@@ -7,7 +7,7 @@
 
 """Traffic of HAProxy that reaches hosts past their servers: C(dispatch), C(option transparent), servers that take their address from the request, and Lua.
 
-No state of a server stops it, and no counter tells it. What the configuration says is told before an event, and the connections are read from the kernel.
+No state of a server stops it, and no counter tells it. What the configuration says is told before an event, and HAProxy tells where its requests go.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import destinations
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, parse_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Place
 
 # The address of a server that has none of its own.
 ANYWHERE = ("0.0.0.0", "::")
@@ -73,17 +74,15 @@ def _dispatch(backend: str, text: str, getaddrinfo: Callable[..., Any]) -> dict[
         return _pass(backend, directive, "%s does not resolve (%s)" % (host, getattr(error, "strerror", None) or error))
 
 
-def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], ask: Callable[[], HaproxyState]) -> dict[str, Any]:
+def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy: Haproxy) -> dict[str, Any]:
     """The same look, and with it the connections of HAProxy itself.
 
-    C(own_ports): for each server that is out, from which ports HAProxy is connected to it. If there is traffic past the servers (C(strays)), also how many
-    connections are of no server: to the place of each server that is out (C(beside)), and to these addresses elsewhere. None if nobody can tell.
-
-    C(ask): asks HAProxy for its state once more. A connection that was there before and after is one that it counts, or is none of a server.
+    C(own_ports): for each server that is out, from which ports HAProxy is connected to it. C(beside): how many requests go there that are of no server which
+    leads there: past the servers, or of one that led there before its address was changed, by DNS or by somebody. If there is traffic past the servers
+    (C(strays)), also how many go to these addresses elsewhere. None if HAProxy does not tell.
     """
     out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
-    pid = seen["process"]["pid"]
-    own = own_connections(answering_processes(pid, None)) if out or seen["strays"] else None
+    own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
     for server in seen["servers"]:
         server["own_ports"] = None if own is None or server not in out else {}
         server["beside"] = 0
@@ -91,28 +90,35 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], ask: Ca
         for (address, port), (to_address, to_port) in own or ():
             if to_address == server["address"] and server["port"] in (None, to_port):
                 server["own_ports"].setdefault(address, []).append(port)
+    searched = [place for text in addresses for place in parse_places([text])] if seen["strays"] else []
     seen["beside"] = {}
-    if not seen["strays"]:
+    if not out or not _may_be_more(seen["strays"], out, searched, own):
         return seen
-    state = ask() if own else None
-    still = set(own_connections(answering_processes(pid, None)) or ()) if own else set()
-    extra = _of_no_server(state, [connection for connection in own or () if connection in still]) if state else collections.Counter()
+    try:
+        state, streams = haproxy.look_at_own(), haproxy.streams()
+    except HaproxyError:
+        for server in out:
+            server["beside"] = None
+        return seen
+    leading = {(server.backend, server.name): (server.address, server.port) for server in state.servers.values()}
+    strange: collections.Counter[Endpoint] = collections.Counter()
+    for (key, at), number in streams.items():
+        strange[at] += 0 if _leads(leading.get(key), at) else number
     for server in out:
-        server["beside"] = None if own is None else sum(n for at, n in extra.items() if at[0] == server["address"] and server["port"] in (None, at[1]))
-    led = {(server.address, server.port) for server in state.servers.values()} if state else set()
-    for text in addresses:
-        ((wanted, at_port),) = parse_places([text])
-        elsewhere = {at: n for at, n in extra.items() if at not in led and (at[0], None) not in led}
-        seen["beside"][text] = sum(n for at, n in elsewhere.items() if at[0] == wanted and at_port in (None, at[1]))
+        server["beside"] = sum(number for at, number in strange.items() if _leads((server["address"], server["port"]), at))
+    elsewhere = {at: number for at, number in strange.items() if not any(_leads(place, at) for place in leading.values())}
+    seen["beside"] = {text: sum(n for at, n in elsewhere.items() if _leads(place, at)) for text, place in zip(addresses, searched)}
     return seen
 
 
-def _of_no_server(state: HaproxyState, connections: list[tuple[Endpoint, Endpoint]]) -> collections.Counter[Endpoint]:
-    """How many connections go to each place beyond those that HAProxy counts at its servers there, and beyond checks that are under way."""
-    found: collections.Counter[Endpoint] = collections.Counter(remote for _local, remote in connections)
-    for address, port in list(found):
-        there = [server for server in state.servers.values() if server.address == address]
-        counted = sum(server.connections or 0 for server in there if server.port in (None, port))
-        asked = sum(server.check_asked + server.agent_asked for server in state.servers.values() if address in server.asked_at)
-        found[address, port] = max(0, found[address, port] - counted - asked)
-    return +found
+def _may_be_more(strays: bool, out: list[dict[str, Any]], searched: list[Place], own: list[tuple[Endpoint, Endpoint]] | None) -> bool:
+    """Whether it is worth to ask for all requests under way, which may be many. The kernel tells, if that may be asked."""
+    if own is None:
+        return strays
+    known = [place for place in searched if any(_leads(place, remote) for _local, remote in own)]
+    return bool(known) or any(sum(map(len, server["own_ports"].values())) > (server["connections"] or 0) for server in out)
+
+
+def _leads(place: tuple[str | None, int | None] | None, at: Endpoint) -> bool:
+    """Whether a place is an endpoint. One without a port is all of its address."""
+    return place is not None and place[0] == at[0] and place[1] in (None, at[1])

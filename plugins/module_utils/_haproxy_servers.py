@@ -49,8 +49,6 @@ OPERATIONAL = {0: "down", 1: "starting", 2: "up", 3: "stopping"}
 
 # The bit of srv_check_state (`show servers state`) that says that health checks are enabled. It stays set in maintenance.
 CHECKS_ENABLED = 0x04
-# The bit that says that one is under way.
-CHECK_IN_PROGRESS = 0x01
 
 # Flags of srv_agent_state.
 AGENT_IN_PROGRESS = 0x01
@@ -183,7 +181,6 @@ class Server:
         self.status = row["status"]
         # Whether HAProxy itself checks the server. The way out of maintenance waits for these checks.
         self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
-        self.check_asked = bool(number(line.get("srv_check_state")) & CHECK_IN_PROGRESS)
         # The server whose state this one takes over, as "backend/server"; empty if there is none.
         self.tracks = row.get("tracked") or ""
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
@@ -202,8 +199,6 @@ class Server:
         self.backup = row.get("bck") == "1"
         self._agent = number(line.get("srv_agent_state"))
         self.address = normal_address(line["srv_addr"])
-        # Where its checks and its agent are asked. Older versions do not tell.
-        self.asked_at = {self.address, *(normal_address(line.get(name, "")) for name in ("srv_check_addr", "srv_agent_addr"))} - {None}
         port = number(line.get("srv_port"))
         # 0 where the client's port is taken, and beyond all ports, without its sign, where something is taken off that.
         self.port = port if 0 < port < 1 << 16 else None
@@ -333,6 +328,20 @@ def parse_servers_state(text: str, path: str) -> list[dict[str, str]]:
     if not needed <= set(names):
         raise HaproxyError(_strange(path, "show servers state", text))
     return [dict(zip(names, line.split(" "))) for line in lines[2:]]
+
+
+# Of a request under way in `show sess all`: its backend, its server, and where it was sent. Without a server, the latter says so.
+STREAM = re.compile(r"^  backend=(\S+) .*\n  server=(\S+) .*\baddr=(\S+):(\d+)$", re.MULTILINE)
+
+
+def parse_streams(text: str) -> collections.Counter[tuple[Key, Endpoint]]:
+    """How many requests each server has under way, by where they were sent."""
+    found: collections.Counter[tuple[Key, Endpoint]] = collections.Counter()
+    for backend, server, host, port in STREAM.findall(text):
+        address = normal_address(host)
+        if address is not None:
+            found[(backend, server), (address, int(port))] += 1
+    return found
 
 
 def parse_stat(text: str, path: str) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
@@ -25,6 +26,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.site import wait_until
+from tests.support.web import Web
 
 TWO = """
 backend www
@@ -415,7 +417,7 @@ class TestPastServers:
         with self.ask(ports[way]):
             wait_until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
             duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, ThisMachine).on(ThisMachine(None)).see()
-            assert "1 connection of HAProxy to where www/web1 leads, of no server" in duty["busy"]
+            assert "1 request under way to where www/web1 leads, of no server there" in duty["busy"]
             assert any("dispatch" in sentence and "nothing can take it out" in sentence for sentence in duty["busy"])
 
     def test_to_another_port_of_the_host(self, begin, look, hold):
@@ -436,11 +438,59 @@ class TestPastServers:
         wait_until(lambda: places(look(haproxy.socket))["www/web1"]["own_ports"], 10, "a check begins")
         assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
 
-    def test_nobody_can_tell(self, begin, look, hold, monkeypatch):
-        haproxy, _ports = begin()
+    def test_a_request_at_a_server_that_led_there_before(self, start, look, hold, listening):
+        """With server-template, DNS does that: the session is that of the slot, wherever it leads now."""
+        port, door = listening[0], free_port()
+        haproxy = start(
+            "listen www\n  bind 127.0.0.1:%d\n  server web1 127.0.0.3:%d disabled\n  server web2 127.0.0.2:%d\n" % (door, port, port),
+        )
+        with self.ask(door):
+            until(lambda: haproxy.ask("show stat").count(",web2,0,0,1,1,"))
+            haproxy.ask("set server www/web2 addr 127.0.0.3 port %d" % port)
+            haproxy.ask("set server www/web1 addr 127.0.0.2 port %d" % port)
+            haproxy.ask("set server www/web1 state ready")
+            hold(haproxy.socket)
+            server = places(look(haproxy.socket))["www/web1"]
+            assert (server["sessions"], server["beside"]) == (0, 1)
+
+    @pytest.mark.parametrize("mode", ["mode tcp", "http-reuse never", "http-reuse always", "option http-server-close"])
+    def test_idle_connections_of_the_pool_are_none(self, start, look, hold, mode):
+        web, door = Web(), free_port()
+        try:
+            haproxy = start(
+                "listen www\n  bind 127.0.0.1:%d\n  %s\n  server web1 127.0.0.1:%d check inter 50ms\nlisten any\n  bind 127.0.0.1:%d\n  server any 0.0.0.0:0\n"
+                % (door, mode, web.port, free_port())
+            )
+            clients = [http.client.HTTPConnection("127.0.0.1", door) for _number in range(6)]
+            for client in clients:
+                client.request("GET", "/")
+                client.getresponse().read()
+            hold(haproxy.socket)
+            for _look in range(3):
+                assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
+            for client in clients:
+                client.close()
+        finally:
+            web.close()
+
+    def test_without_the_right_to_look_at_its_connections(self, begin, look, hold, monkeypatch):
+        haproxy, ports = begin()
         hold(haproxy.socket)
         monkeypatch.setattr(_haproxy_beside, "own_connections", lambda running: None)
-        assert places(look(haproxy.socket))["www/web1"]["beside"] is None
+        with self.ask(ports["any"]):
+            wait_until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
+
+    def test_haproxy_does_not_tell(self, begin, look, hold, monkeypatch):
+        haproxy, ports = begin()
+        hold(haproxy.socket)
+        with self.ask(ports["any"]):
+            until(lambda: haproxy.ask("show sess all").count("addr=127.0.0.2:"))
+
+            def fails(_haproxy):
+                raise _haproxy_beside.HaproxyError("too long")
+
+            monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy.Haproxy.streams", fails)
+            assert places(look(haproxy.socket))["www/web1"]["beside"] is None
 
 
 def test_an_address_on_the_loopback_interface_is_not_the_hosts_own():

@@ -93,7 +93,7 @@ class HaproxyDuty(Duty):
         haproxy, store = self._haproxy(), self.machine.store()
         try:
             details = observe(haproxy, store, [self._server], parse_places(self.searched))
-            details = dict(with_own_connections(details, self.searched, haproxy.look_at_own), clock=self.machine.monotonic())
+            details = dict(with_own_connections(details, self.searched, haproxy), clock=self.machine.monotonic())
         except NotThere:
             if not self._may_be_absent():
                 raise
@@ -382,7 +382,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or machine.check_mode:
         idle = not missing and is_idle(watch.seen["servers"], awaited, backends)
-        return dict(with_own_connections(watch.seen, params["addresses"], haproxy.look_at_own), clock=watch.at, idle=idle)
+        return dict(with_own_connections(watch.seen, params["addresses"], haproxy), clock=watch.at, idle=idle)
     twice: set[Key] = set()
     while not is_idle(watch.seen["servers"], awaited, backends, twice):
         left = deadline - machine.monotonic()
@@ -397,7 +397,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         key = server["backend"], server["server"]
         server["idle"] = key in twice
         server["quiet_for"] = round(watch.quiet_for(key), 3)
-    found = with_own_connections(watch.seen, params["addresses"], haproxy.look_at_own)
+    found = with_own_connections(watch.seen, params["addresses"], haproxy)
     return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
 
 

@@ -37,9 +37,8 @@ def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tu
     # Journals of older releases do not have it.
     beside = server.get("beside", 0)
     if beside is None:
-        why = "HAProxy also sends requests past its servers, and its connections to %s cannot be counted from here: let the tasks run as root" % place
-        return (why + ", where HAProxy's processes can be seen",)
-    return ("%s of HAProxy to where %s leads, of no server" % (plural(beside, "connection"), place),) if beside else ()
+        return ("HAProxy does not tell ('show sess all') which requests it has sent to where %s leads, of other servers or of none" % place,)
+    return ("%s under way to where %s leads, of no server there" % (plural(beside, "request"), place),) if beside else ()
 
 
 def haproxy_passes(directive: str) -> str:

@@ -60,9 +60,9 @@ def pass_name(machine: str, line: Json) -> str:
     return f"{line['text']} in {line['backend']} on {machine}"
 
 
-def leads_beside(machine: str, address: str, connections: int) -> str:
-    """The sentence about connections to a host that belong to no server."""
-    return f"{plural(connections, 'connection')} of HAProxy on {machine} to {address}, of no server"
+def leads_beside(machine: str, address: str, requests: int) -> str:
+    """The sentence about requests to a host that belong to no server."""
+    return f"{plural(requests, 'request')} of HAProxy on {machine} under way to {address}, of no server"
 
 
 def pools_of(server: Json) -> list[Pool]:

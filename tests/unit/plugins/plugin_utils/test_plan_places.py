@@ -102,16 +102,16 @@ def test_what_leads_nobody_knows_where_is_told_and_its_connections_count():
     model.announce("e1", "web1")
     for _pass in range(20):
         model.go()
-    assert "2 connections of HAProxy on lb1 to 10.0.0.1, of no server" in model.said("web1")[1] and model.posted == []
+    assert "2 requests of HAProxy on lb1 under way to 10.0.0.1, of no server" in model.said("web1")[1] and model.posted == []
     model.balancer["beside"] = {"10.0.0.1": 0}
     model.until(lambda outcome: model.posted)
 
 
 def test_connections_of_no_server_at_its_own_place_are_none_of_the_pool():
     assert haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": 1}) == (
-        "1 connection of HAProxy to where www/web1 leads, of no server",
+        "1 request under way to where www/web1 leads, of no server there",
     )
-    assert "cannot be counted from here" in haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": None})[0]
+    assert "does not tell" in haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": None})[0]
 
 
 @pytest.mark.parametrize("when", ["from the start", "when it is drained"])
