@@ -13,6 +13,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
@@ -146,6 +147,9 @@ class Look:
         # What the last read showed: whether the body was empty, and which of the expected events; and when a read of this look showed that first.
         self.shown: tuple[bool, set[str]] | None = None
         self.shown_since = 0.0
+        # The number of the last document that showed each event, and that of the last read; None if it gave no document.
+        self.shown_in = {event_id.lower(): number for event_id, number in params["shown_in"].items()}
+        self.incarnation: int | None = None
 
     def run(self) -> dict[str, Any]:
         """Everything that was read. Returns when there is news, or the time to wait is over."""
@@ -157,7 +161,7 @@ class Look:
         if "fatal" not in seen:
             self._count()
             began = self.began = self.monotonic()
-            if self._lacks_expected():
+            if self._lacks_proof():
                 self.sleep(READ_SECONDS)
                 self._read()
                 self._count()
@@ -166,7 +170,7 @@ class Look:
                 self.sleep(max(0.0, min(self.host.look_seconds, began + self.params["wait"] - self.monotonic())))
                 if self.monotonic() - self.read_at >= self.host.read_seconds:
                     self._read()
-                    if self._lacks_expected() and self.shown_since == self.read_at:
+                    if self._lacks_proof() and self.shown_since == self.read_at:
                         self.sleep(READ_SECONDS)
                         self._read()
                 self._count()
@@ -236,7 +240,10 @@ class Look:
             self.shown = None
         else:
             self.read_at = self.monotonic()
-            shown = (reading.empty_body, self.expected & {event["event_id"].lower() for event in reading.events})
+            self.incarnation = reading.proves
+            there = {event["event_id"].lower() for event in reading.events}
+            self.shown_in.update(dict.fromkeys(there, reading.document_incarnation))
+            shown = (reading.empty_body, self.expected & there)
             if shown != self.shown:
                 self.shown, self.shown_since = shown, self.read_at
             self.seen.update(
@@ -250,6 +257,11 @@ class Look:
     def _lacks_expected(self) -> bool:
         """Whether an expected event is missing in the last read."""
         return self.shown is not None and self.shown[1] != self.expected
+
+    def _lacks_proof(self) -> bool:
+        """Whether an expected event is missing in the last read, and only another read can prove that it is over."""
+        missing = self.expected - self.shown[1] if self.shown else ()
+        return not all(is_over([self.read_at], self.incarnation, self.shown_in.get(event_id)) for event_id in missing)
 
     def _count(self) -> None:
         try:
@@ -294,6 +306,7 @@ def argument_spec() -> dict[str, Any]:
         heard={"type": "list", "elements": "int", "default": []},
         told_apart={"type": "list", "elements": "str", "default": []},
         expected={"type": "list", "elements": "str", "default": []},
+        shown_in={"type": "dict", "default": {}},
         duties={"type": "list", "elements": "dict", "default": []},
         marks={"type": "list", "elements": "dict", "default": []},
         ask={

@@ -139,6 +139,8 @@ def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now:
 
 def _put_together(event: Event, shown: Shown, host: Host) -> None:
     event.shown_by.append(host.name)
+    if host.observation.document_incarnation is not None:
+        event.shown_in[host.name] = host.observation.document_incarnation
     event.versions.add((shown.event_type, *sorted(name.lower() for name in shown.resources)))
     for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
         setattr(event, name, getattr(shown, name))

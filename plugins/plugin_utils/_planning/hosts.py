@@ -92,7 +92,9 @@ class Host:
 
     def shows_no_more(self, event: Event) -> bool:
         """Whether its metadata service was read in this pass, and reads since the newest hold for the event prove that the event is over."""
-        return self.was_read and is_over([at for at in self.absent.get(event.key, ()) if event.held_at is None or at > event.held_at + WHOLE])
+        reads = [at for at in self.absent.get(event.key, ()) if event.held_at is None or at > event.held_at + WHOLE]
+        number = self.observation.document_incarnation if self.tells else None
+        return self.was_read and is_over(reads, number, event.shown_in.get(self.name))
 
     @property
     def is_unread(self) -> bool:

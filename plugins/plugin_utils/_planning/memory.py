@@ -89,6 +89,7 @@ class EventMemory:
     named: dict[str, float] = field(default_factory=dict)  # per lower-case name in Resources: since when it is there
     # Per host: since when its service gives documents without it, and when it gave the last.
     without: dict[str, tuple[float, float]] = field(default_factory=dict)
+    shown_in: dict[str, int] = field(default_factory=dict)  # per host: the number of the last document in which its service showed it
     targets: list[str | None] | None = None  # the names in Azure of the targets that it names
     action: str | None = None
     rule: Rule | None = None  # the rule that decides

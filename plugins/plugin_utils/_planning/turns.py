@@ -218,6 +218,8 @@ def _host_turns(
         more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
+    numbers = {event.event_id: event.shown_in[name] for event in observed.events.values() if event.event_id in expected and name in event.shown_in}
+    more["shown_in"] = numbers
     options = host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
     turn = _turn(name, options, host.observation.at)
     standing = [event for event in observed.events.values() if event.standing]
@@ -288,6 +290,7 @@ def host_options(
     marks: Sequence[Options] = (),
     heard: Iterable[int] = (),
     told_apart: Iterable[str] = (),
+    shown_in: Mapping[str, int] | None = None,
 ) -> Options:
     """Options of the look at a host."""
     options = {
@@ -307,6 +310,8 @@ def host_options(
         options["duties"] = list(duties)
     if marks:
         options["marks"] = list(marks)
+    if shown_in:
+        options["shown_in"] = dict(shown_in)
     return dict(options, resource_name=resource_name) if resource_name else options
 
 

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reading
 
 EVENT = {
     "event_id": "A",
@@ -31,6 +32,7 @@ class Scene:
     def __init__(self, monkeypatch, tmp_path):
         self.now = 100.0
         self.events = {0: []}
+        self.numbers = {0: 1}
         self.connections = {0: []}
         self.uncounted = []
         self.reads = []
@@ -51,6 +53,7 @@ class Scene:
             "told_apart": [],
             "heard": [],
             "expected": [],
+            "shown_in": {},
             "ask": {},
             "duties": [],
             "marks": [],
@@ -76,7 +79,8 @@ class Scene:
                 raise error
         empty = events == "empty"
         name = None if self.no_name else "web1"
-        return types.SimpleNamespace(events=[] if empty else events, resource_name=name, document_incarnation=1, empty_body=empty)
+        number = 0 if empty else self._at(self.numbers)
+        return Reading([] if empty else events, number, name, None, [], empty)
 
     def sleep(self, seconds):
         self.now += seconds
@@ -196,11 +200,33 @@ def test_a_mistake_ends_the_look(scene, tmp_path):
 
 
 class TestExpected:
-    """An event that is gone is looked at once more."""
+    """An event that is gone is looked at once more, unless the first document proves that it is over."""
 
     def test_what_is_gone_is_read_twice(self, scene):
         seen = scene.look(expected=["A"])
         assert scene.reads == [0.0, 1.0] and seen["events"] == [] and seen["steady"] == 1.0 and seen["empty_body"] is False
+
+    def test_a_document_with_a_greater_number_proves_it_at_once(self, scene):
+        scene.numbers[0] = 7
+        assert scene.look(expected=["A"], shown_in={"A": 6})["steady"] == 0.0 and scene.reads == [0.0]
+
+    @pytest.mark.parametrize(("numbers", "body"), [({"A": 7}, []), ({"A": 8}, []), ({"b": 1}, []), ({"A": 6}, "empty")])
+    def test_no_other_number_does(self, scene, numbers, body):
+        scene.events[0], scene.numbers[0] = body, 7
+        seen = scene.look(expected=["A"], shown_in=numbers)
+        assert scene.reads == [0.0, 1.0] and seen["steady"] == 1.0
+
+    def test_of_two_events_each_is_proved(self, scene):
+        scene.numbers[0] = 7
+        scene.look(expected=["A", "B"], shown_in={"A": 6})
+        assert scene.reads == [0.0, 1.0]
+
+    def test_what_the_look_itself_has_shown_before(self, scene):
+        scene.events[0] = [EVENT]
+        known = scene.look()["fingerprint"]
+        scene.events[1.5], scene.numbers[1.5] = [], 2
+        seen = scene.look(expected=["A"], known=known, wait=4.0)
+        assert scene.reads == [0.0, 1.0, 2.0] and seen["steady"] == 0.0 and seen["document_incarnation"] == 2
 
     def test_what_stands_is_read_once(self, scene):
         scene.events[0] = [EVENT]

@@ -2185,6 +2185,40 @@ class TestOverIsSeenTwice:
         model.over("e1")
         assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
 
+    def test_one_document_with_a_greater_number_is_enough(self):
+        model = self.in_mid_impact()
+        assert model.turn("web1")["options"]["shown_in"] == {"e1": model.incarnation}
+        model.over("e1")
+        model.expects_nothing("web1")
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
+
+    def test_one_with_a_smaller_number_is_not(self):
+        model = self.in_mid_impact()
+        model.over("e1")
+        model.incarnation = 1
+        model.expects_nothing("web1")
+        assert "second look" in model.go()["hosts"]["web1"]["reason"]
+        assert model.go()["hosts"]["web1"]["step"]["role"] == "restore_service"
+
+    def test_nor_is_one_if_nobody_knows_the_number_before(self):
+        """A run that was killed leaves records, which have no numbers."""
+        model = self.in_mid_impact()
+        model.killed()
+        model.over("e1")
+        assert "second look" in model.go()["hosts"]["web1"]["reason"]
+
+    @pytest.mark.parametrize("seconds", [1.0, 3.0])
+    def test_one_that_is_not_younger_than_the_hold_proves_nothing(self, seconds):
+        """The clocks tell that only to two seconds."""
+        model = Model(hosts=1)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.in_rotation("web1") == [])
+        model.now += seconds - model.pass_seconds
+        model.over("e1")
+        model.expects_nothing("web1")
+        role = (model.go()["hosts"]["web1"]["step"] or {}).get("role")
+        assert (role == "restore_service") is (seconds > 2.0)
+
     def test_an_empty_body_ends_nothing_that_is_held(self):
         model = self.in_mid_impact()
         model.hosts["web1"]["empty_body"] = True
