@@ -17,7 +17,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import path_through_root
+from ansible_collections.graceful.azure.plugins.module_utils._proc import has_same_file, path_through_root, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,6 +33,10 @@ SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist
 TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
 # Code in Lua may open connections of its own.
 LUA = ("lua-load", "lua-load-per-thread")
+# What makes it uncertain that a server in `maint` gets none, wherever it stands: one of these words, or a variable in place of a directive.
+DOUBTFUL = re.compile(r"persist|use-server|prefer-last-server|(?<!re)dispatch|transparent|set-dst|lua-|^\s*(no\s+)?(option\s+)?\S*\$", re.MULTILINE)
+# Seconds by which a file must be older than the process that has loaded it. Its start is told to a second.
+OLDER = 2.0
 SECTIONS = ("backend", "listen")
 OTHER_SECTIONS = (
     *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
@@ -83,6 +87,34 @@ def destinations(pid: int, proc: str = "/proc") -> Destinations:
     return Destinations(tuple(dispatches), frozenset(transparent), lua)
 
 
+def is_never_served_in_maint(pid: int, proc: str = "/proc") -> bool:
+    """Whether the process has loaded nothing by which a server in `maint` could get requests. It is false if anything of that is uncertain.
+
+    The files must be those that the process or its master has at these names, and be older than the process. So a file that was changed and not loaded, or
+    one that has the same name in a container, proves nothing.
+    """
+    started, paths = started_at(pid, proc), _named(pid, proc)
+    ours = [one for one in (pid, *_parents(pid, proc)) if _name(one, proc) == _name(pid, proc)]
+    try:
+        # A folder tells whether a file in it was removed.
+        files = [each for path in paths for each in _files_at(path)]
+        changed = max((_changed(each) for each in (*paths, *files)), default=None)
+    except OSError:
+        return False
+    if started is None or changed is None or changed > started - OLDER or any(os.path.getsize(each) > SIZE_LIMIT for each in files):
+        return False
+    if not all(any(has_same_file(one, path, proc) for one in ours) for path in paths):
+        return False
+    # Quotes and backslashes may stand within a word.
+    texts = [_read(each).replace('"', "").replace("'", "").replace("\\", "") for each in files]
+    return bool(texts) and all(text and not DOUBTFUL.search(text) for text in texts)
+
+
+def _changed(path: str) -> float:
+    """When a file, or a link to it, was changed."""
+    return max(at for status in (os.stat(path), os.lstat(path)) for at in (status.st_mtime, status.st_ctime))
+
+
 def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[str]:
     backends: dict[str, set[Directive]] = {}
     defaults: dict[str | None, set[Directive]] = {}
@@ -112,13 +144,31 @@ def _seen_from_here(pid: int, proc: str) -> list[list[str]]:
 
     The process itself may be in a `chroot`. Its master is not. A list of files for each place.
     """
+    return [configuration_files(pid, proc, root) for root in (None, pid, *_parents(pid, proc))]
+
+
+def _parents(pid: int, proc: str) -> list[int]:
     status = _read(os.path.join(proc, str(pid), "status"))
-    parents = re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)
-    return [configuration_files(pid, proc, root) for root in (None, pid, *map(int, parents))]
+    return list(map(int, re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)))
+
+
+def _name(pid: int, proc: str) -> str:
+    return _read(os.path.join(proc, str(pid), "comm"))
 
 
 def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) -> list[str]:
     """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root``: a process that has the files at these names."""
+    files: list[str] = []
+    for path in _named(pid, proc):
+        try:
+            files.extend(_files_at(path if root is None else path_through_root(root, path, proc)))
+        except OSError:
+            continue
+    return files
+
+
+def _named(pid: int, proc: str) -> list[str]:
+    """The files and folders that the command line of a process names."""
     folder = os.path.join(proc, str(pid))
     words = _read(os.path.join(folder, "cmdline")).split("\0")
     try:
@@ -134,18 +184,14 @@ def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) 
         elif word == "--":
             named.extend(name for name in words[position + 1 :] if name)
             break
-    files: list[str] = []
-    for path in (os.path.join(base, name) for name in named):
-        try:
-            found = path if root is None else path_through_root(root, path, proc)
-            if os.path.isdir(found):
-                # HAProxy leaves hidden files out, such as the backup of an editor.
-                files.extend(os.path.join(found, name) for name in sorted(os.listdir(found)) if name.endswith(".cfg") and not name.startswith("."))
-            else:
-                files.append(found)
-        except OSError:
-            continue
-    return files
+    return [os.path.join(base, name) for name in named]
+
+
+def _files_at(path: str) -> list[str]:
+    """The file itself, or those in a folder. HAProxy leaves hidden files out, such as the backup of an editor."""
+    if not os.path.isdir(path):
+        return [path]
+    return [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(".cfg") and not name.startswith(".")]
 
 
 def _lines(path: str) -> Iterator[list[str]]:

@@ -54,12 +54,13 @@ class Told(NamedTuple):
 def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[Options], Json]) -> Json:
     """The answer to the request in C(args), by the helper or else by the module.
 
-    C(run) runs the module with the options that it is given. Where no helper can be had, a warning says why. Ansible shows it once in a run.
+    C(run) runs the module with the options that it is given. Where no helper can be had, C(by_module) is true and a warning says why. Ansible shows it
+    once in a run.
     """
     machine, variables = machine_of(action, task_vars)
     body = json.dumps(args, default=str).encode()
     if not _is_wanted(action, variables):
-        return run(args)
+        return dict(run(args), by_module=True)
     why: str | None
     if len(body) > _helper.REQUEST_LIMIT:
         result, why = run(args), f"A request has {len(body)} bytes; {_helper.REQUEST_LIMIT} are allowed."
@@ -74,6 +75,7 @@ def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[
         result = run(dict(args, helper=name))
         why = result.pop("helper", None)
     if why:
+        result["by_module"] = True
         result["warnings"] = [*(result.get("warnings") or ()), f"{machine}: requests start modules there, which is slow. {why}"]
     return result
 

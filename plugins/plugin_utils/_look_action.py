@@ -48,8 +48,8 @@ SOCKET = 5.0
 """Seconds that HAProxy may take to answer, including the search for its command line."""
 UNREACHABLE, FAILED = "unreachable", "failed"
 """What Ansible calls a task whose machine could not be reached, and one that went wrong."""
-OF_ALL = ("journal_missed", "ansible_facts", "warnings", "deprecations")
-"""What an answer says besides its acts and its look: also what Ansible found out about the machine."""
+OF_ALL = ("journal_missed", "by_module", "ansible_facts", "warnings", "deprecations")
+"""What an answer says besides its acts and its look: also how it came about, and what Ansible found out about the machine."""
 UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
 

@@ -12,15 +12,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 READ = 1.5
-"""Seconds in which a host that the news name reads the event itself: a look that waits reads the service once a second."""
-READ_TWICE = READ + 1.0
-"""The same for an event that is gone: the look reads the service again after a second."""
+"""Seconds in which a host that the news name reads it itself: a look that waits reads the service once a second. If the hosts come in several waves,
+that saves a pass over all of them."""
 
 
 class News:
     """A file on the controller, one for each pass. The first look that sees a new event writes it, and all other looks that wait then end.
 
-    The file does not exist before. Each line has the VMs that will see the news themselves, by their names in Azure, with the seconds that they get for it.
+    The file does not exist before. Each line has the VMs that will see the news themselves, by their names in Azure.
 
     C(known): the events that are no news, as pairs of id and status.
     """
@@ -48,16 +47,14 @@ class News:
         new = [event for event in events if event["event_id"].lower() in first or [event["event_id"].lower(), event["event_status"]] not in self.known]
         gone = [names for event_id, names in (shown or {}).items() if event_id.lower() not in there]
         if new or gone or not {event_id.lower() for event_id in expected} <= there:
-            seconds = {name.lower(): READ for event in new for name in event["resources"]}
-            seconds.update((name.lower(), READ_TWICE) for names in gone for name in names)
-            self.tell(seconds)
+            self.tell({name for names in [*gone, *(event["resources"] for event in new)] for name in names})
 
-    def tell(self, seconds: Mapping[str, float] | None = None) -> None:
-        """Tell the others that there is something to do. C(seconds): the VMs that soon read it from their own service, and the time that they get."""
+    def tell(self, named: Iterable[str] = ()) -> None:
+        """Tell the others that there is something to do. C(named): the VMs that soon read it from their own service."""
         try:
             # One write, so that nobody reads half a line.
             with open(self.path, "ab", buffering=0) as file:
-                file.write(json.dumps(seconds or {}).encode() + b"\n")
+                file.write(json.dumps(sorted(name.lower() for name in named)).encode() + b"\n")
         except OSError:
             pass  # the other looks wait until their time is over
 
@@ -73,5 +70,5 @@ class News:
             return False
         if self.since is None:
             self.since = time.monotonic()
-        seconds = max([line.get((name or "").lower(), 0.0) for line in told], default=0.0)
-        return time.monotonic() - self.since >= seconds
+        is_named = any((name or "").lower() in names for names in told)
+        return not is_named or time.monotonic() - self.since >= READ

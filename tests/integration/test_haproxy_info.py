@@ -20,7 +20,7 @@ import threading
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_former_processes, _hold_records
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_configuration, _haproxy_former_processes, _hold_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted
 from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as haproxy_duty
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
@@ -727,7 +727,7 @@ class TestArrivals:
         """HAProxy with such directives in its backend, and clients that reach web1 through them."""
         started = []
 
-        def start(directives, clients, mode="", server=""):
+        def start(directives, clients, mode="", server="", **more):
             port = free_port()
             one = Balancer.__new__(Balancer)
             one.port, one.state_dir, one._clients = port, str(tmp_path / "state"), []
@@ -735,6 +735,7 @@ class TestArrivals:
                 tmp_path,
                 "frontend in\n%s  bind 127.0.0.1:%d\n  default_backend www\nbackend www\n%s%s"
                 "  server web1 127.0.0.1:%d cookie w1 %s\n  server web2 127.0.0.1:%d cookie w2\n" % (mode, port, mode, directives, web.port, server, web.port),
+                **more,
             )
             started.append(one)
             if clients is not None:
@@ -783,6 +784,41 @@ class TestArrivals:
         assert one.hold()["servers"][0]["admin_state"] == "maint"
         seen = one.info(timeout=2.0, quiet=1.0)["servers"][0]
         assert not seen["idle"] and seen["arrived"] >= 4
+
+    @pytest.fixture
+    def loaded(self, monkeypatch):
+        """The files were written just before HAProxy was started, and are taken for those that it has loaded."""
+        monkeypatch.setattr(_haproxy_configuration, "OLDER", -60.0)
+
+    @pytest.mark.parametrize("master", [False, True])
+    def test_in_maint_two_idle_looks_are_enough_if_nothing_can_come(self, served, loaded, master):
+        one = served("", {}, master=master)
+        one.hold(out_state="maint")
+        began = time.monotonic()
+        seen = one.info(timeout=patient(5.0), quiet=600.0)
+        assert seen["idle"] and seen["servers"][0]["nothing_comes"] and time.monotonic() - began >= 0.5
+        assert not seen["servers"][1]["nothing_comes"], "it is in rotation"
+        # A reload may have changed the configuration, and lost the hold.
+        one.haproxy.reload()
+        assert not one.server()["nothing_comes"]
+        one.hold(out_state="maint")
+        assert one.server()["nothing_comes"]
+
+    def test_a_configuration_that_was_written_just_now_need_not_be_loaded(self, served):
+        one = served("", {})
+        one.hold(out_state="maint")
+        assert not one.info(timeout=1.2, quiet=600.0)["idle"] and not one.server()["nothing_comes"]
+
+    @pytest.mark.parametrize(("directives", "state"), [(USE_SERVER, "maint"), (PERSIST, "maint"), (FORCE, "maint"), ("", "drain")])
+    def test_where_something_may_come_the_time_counts(self, served, loaded, directives, state):
+        one = served(directives, None)
+        one.hold(out_state=state)
+        assert not one.info(timeout=1.2, quiet=600.0)["idle"] and not one.server()["nothing_comes"]
+
+    def test_in_an_operators_maintenance_it_counts(self, served, loaded):
+        one = served("", None)
+        one.haproxy.ask("set server www/web1 state maint")
+        assert not one.server()["nothing_comes"]
 
     @pytest.mark.parametrize("kind", ["http", "tcp"])
     def test_every_request_and_every_connection_counts_and_no_health_check(self, served, kind):

@@ -256,6 +256,7 @@ class Model:
                     "held_by": list(record["events"]) if record else [],
                     "total_sessions": server["total"],
                     "quiet_for": 0.0,
+                    "nothing_comes": server.get("nothing_comes", False),
                     "arrived": max(0, server["total"] - record.get("total", server["total"])) if record and record["process"] == server["process"] else None,
                     "in_service": self._serves(server),
                     "backup": server["backup"],

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
@@ -29,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.words impor
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import is_never_served_in_maint
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers, arrived, condition_of, describe, silent_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -41,7 +43,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     source_address,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, RESTORING, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host
 
@@ -220,15 +222,19 @@ def observe(
     concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
+    closed = functools.lru_cache(maxsize=None)(is_never_served_in_maint)
     servers = []
     for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
         held = records.get(key)
+        came = arrived(held, server, seen.process)
+        is_in_maint = held is not None and held["phase"] == HELD and server.forced == MAINT and came == 0 and len(seen.pids) == 1
         servers.append(
             dict(
-                describe(server, held, condition_of(held, server, seen.process), arrived(held, server, seen.process)),
+                describe(server, held, condition_of(held, server, seen.process), came),
                 quiet_for=0.0,
+                nothing_comes=is_in_maint and closed(seen.pids[0]),
                 address=server.address,
                 port=server.port,
                 source_address=source_address(server.address, server.port),
@@ -392,7 +398,8 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         if left < LOOK_SECONDS:
             break
         watch.saw(observe(haproxy, store, names, places, asked))
-        twice = {key for key in before & idle_servers(watch.seen) if watch.quiet_for(key) >= quiet}
+        closed = {(server["backend"], server["server"]) for server in watch.seen["servers"] if server["nothing_comes"]}
+        twice = {key for key in before & idle_servers(watch.seen) if key in closed or watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
         key = server["backend"], server["server"]
         server["idle"] = key in twice

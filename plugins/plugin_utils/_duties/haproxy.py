@@ -450,6 +450,8 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         serves=server["in_service"],
         busy=haproxy_server(label, server, leads_to),
         count=count,
+        # Journals of older versions do not have it.
+        nothing_comes=server.get("nothing_comes", False),
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,

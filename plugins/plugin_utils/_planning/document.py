@@ -174,6 +174,7 @@ class HostObservation:
     watched: float | None = None  # until when that look would have told news of its own, by the controller's clock
     unwatched: float = 0.0  # seconds between the observation and the begin of the look that was ended
     rested: bool = False  # whether there was no look in this pass; then, too, this is an earlier observation
+    by_module: bool = False  # whether each request to the host starts a module
     fingerprint: str = ""  # a digest of the events that it showed
     age: float = 0.0  # seconds between the host's clock and the end of the look
     time: str | None = None  # the host's clock

@@ -58,8 +58,10 @@ def judge_drain(host: Host, now: float) -> Drain:
     """Count the idle looks at a host."""
     quiet = host.settings.quiet
     arrivals = {place.name: _arrivals(host, place, place.count, now) for place in host.places if place.count}
-    loud = {name: arrived for name, arrived in arrivals.items() if arrived["span"] < quiet}
     by_name = {place.name: place for place in host.places}
+    # Where nothing can come, and nothing came, two idle looks prove as much as a long time.
+    open_ones = {name: arrived for name, arrived in arrivals.items() if arrived["came"] or not by_name[name].nothing_comes}
+    loud = {name: arrived for name, arrived in open_ones.items() if arrived["span"] < quiet}
     at_balancers = [sentence for place in host.places for sentence in place.busy]
     at_balancers.extend(_came(by_name[name], arrived) for name, arrived in loud.items() if arrived["came"])
     outside = [*host.blind, *reasons(Kind.BUSY, at_balancers)]
@@ -82,7 +84,7 @@ def judge_drain(host: Host, now: float) -> Drain:
         looks_outside = min(host.memory.looks_outside + min(at_places), LOOKS)
         if too_early or not _are_fresh(_looks_at_places(host), host, now):
             looks_outside = min(looks_outside, LOOKS - 1)
-    left = max([0.0, *(quiet - arrived["span"] for arrived in arrivals.values())]) if arrivals else quiet
+    left = max([0.0, *(quiet - arrived["span"] for arrived in open_ones.values())]) if arrivals else quiet
     return Drain(tuple(busy), looks, too_early, arrivals, not_running, left, looks_outside)
 
 

@@ -68,6 +68,7 @@ class Place:
     serves: bool = False  # whether it counts as in service
     busy: tuple[str, ...] = ()  # sentences: which requests are still there, or that this is unknown
     count: Count | None = None  # the requests that came; None if it is in rotation, or nobody counts them
+    nothing_comes: bool = False  # whether the balancer can send it nothing, so that no time without a request need pass
     seen: float | None = None  # when it was looked at, by the controller's clock; None if nobody looks at it
     looks: int | None = None  # as how many looks in a row the look at it counts; None if nobody looks at it
     condition: str = FREE

@@ -4,9 +4,11 @@
 
 """What does each host do in the next pass, and how long does it wait there? Private to the collection; pure.
 
-Each pass costs the controller the same, also if nobody has anything to do. So if there is nothing to do, the looks on the hosts wait for news, and
-a new event ends all of them at once. While a host is being drained or brought back, passes follow each other quickly. Then the hosts that have
-nothing to do with it are not looked at in every pass.
+A look costs some milliseconds, so each pass looks at every machine. If there is nothing to do, the looks on the hosts wait for news, and a new event
+ends all of them at once. While a host is drained or brought back, passes follow each other quickly.
+
+Two kinds of hosts are left out of a quick pass in which they have no part: those whose requests start modules, for some seconds, and those that would
+not fit beside the others in the forks, in turn.
 
 What a host does in a pass is a list of turns, which it takes one after the other. In a turn it carries out acts, or looks at itself or at a machine on
 which a balancer runs, or both. A turn has
@@ -35,41 +37,31 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, DrainStep, Json, Options, Turn
 
 Turns = dict[str, list[Turn]]
 """Per host: its turns in their order."""
 
-IDLE = 60.0
-"""Seconds for which a look waits for news while there is nothing to do until an event appears, starts or ends."""
+IDLE = 40.0
+"""Seconds for which a look waits for news while there is nothing to do until an event appears. The helper of a balancer, which is only asked once in
+each pass, lives longer than that without a request (C(STAY) of C(module_utils/_helper.py)), so it is there when the event comes."""
 PAUSE = 4.0
-"""The same while an event names a host or something is held. Then something may happen that is no news for a look, such as a change at a balancer."""
-PAUSE_STARTED = 10.0
-"""The same while all that can happen is that events which have started are over, and all hosts can be read. That is news."""
+"""The same while an event names a host or something is held. Then something may happen that is no news for a look, such as a change at a balancer.
+No look waits longer for the end of requests either, and for so long a machine whose requests start modules is left alone by what does not concern it."""
 DRAIN = 2.0
-"""Seconds for which a look waits for the last requests or connections to end."""
-LEAVE = 2.0
-"""Seconds more if the host goes out only in this pass, because others look at the same time."""
-QUIET_WAIT = 4.0
-"""The longest time in seconds for which a look at a balancer waits for the end of requests, even if C(quiet) is longer."""
+"""Seconds for which a look waits for the last requests or connections to end. So long a host that is idle may have to wait for another."""
 READINGS = 0.6
 """Seconds for the two readings at the end of a wait."""
-QUIET_SEEN = QUIET_WAIT - READINGS
+QUIET_SEEN = PAUSE - READINGS
 """Seconds without a request that such a look can see."""
-REST = 1.0
-"""Seconds for which a host with an event is not looked at while other hosts have steps to take."""
-REST_IDLE = 4.0
-"""The same for a host without an event. Its own event may be one that no other VM shows."""
-REST_ACTS = 10.0
-"""The same in a pass in which a host goes out, is approved or is brought back, so that the machines have more time for that."""
-REST_MACHINE = 30.0
-"""The same for a balancer while there is no event. The step that takes a host out looks at the balancer anyway, and no approval relies on an old look."""
+NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
+"""Why an event is not for us to approve, whatever becomes of its hosts."""
 TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 
@@ -113,23 +105,27 @@ def next_turns(
     limit = min([waits[name] + READINGS for name in groups.draining if decided.needs_second_look(observed.hosts[name])], default=math.inf)
 
     def drain_wait(quiet: float) -> float:
-        """Seconds for which a look waits until a host serves nobody. C(quiet): seconds without a request that must pass."""
-        return min(limit, max(DRAIN, quiet + READINGS) + (LEAVE if groups.leaving else 0.0))
+        """Seconds for which a look waits until a host serves nobody. C(quiet): seconds without a request that must pass.
+
+        If a host goes out only in this pass, that happens while others look already.
+        """
+        return min(limit, max(DRAIN, quiet + READINGS * (2 if groups.leaving else 1)))
 
     def searched(name: str, key: str) -> list[str]:
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
 
-    machines = observed.document.machines
+    results = {key: machine.result for key, machine in observed.document.machines.items()}
     looks = machine_looks(balancers, waits, searched, drain_wait)
     for look in looks:
-        if look["key"] in machines and machines[look["key"]].result.get("ended"):
+        if results.get(look["key"], {}).get("ended"):
             look["options"].update(_at_once(look)["options"])  # otherwise news could end it again and again
-    # An approval needs looks that are a moment old, so before it each balancer is looked at in each pass.
-    rest = 0.0 if groups.ready or groups.quick else REST if groups.concerned else REST_MACHINE
-    due = [look for look in looks if look["options"]["timeout"] or not _machine_rests(machines.get(look["key"]), rest, observed.now)]
+    hang = {key for key, result in results.items() if _is_spared(result.get("began"), result.get("cut_off", 0.0), observed.now)}
+    due = [look for look in looks if look["key"] not in hang]
+    left_out = _left_out(observed, groups)
     turns: Turns = {name: [] for name in observed.hosts}
     for host in hosts:
-        turns[host.name] = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
+        if host.name not in left_out:
+            turns[host.name] = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
     turns = with_acts(turns, acts, observed, {look["key"]: look for look in looks})
     # Who acts on a balancer looks at it then.
     seen = {turn["key"] for mine in turns.values() for turn in mine if "key" in turn}
@@ -151,8 +147,12 @@ class _Groups(NamedTuple):
     draining: set[str]  # the look waits until the host serves nobody any more
     leaving: set[str]  # the draining hosts that go out in this very pass
     quick: set[str]  # the next step should follow at once
-    idle_rest: float  # seconds for which a host without an event is not looked at
-    ready: set[str]  # the host is about to be approved, so it is looked at in each pass
+    ready: set[str]  # an event of the host may be approved soon, so it is looked at at once
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether something goes on, so that no look waits for news."""
+        return bool(self.news or self.quick or self.draining)
 
 
 def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str]) -> _Groups:
@@ -170,10 +170,35 @@ def _group(decided: Decided, decisions: dict[str, Decision], doubtful: set[str])
         concerned=concerned,
         draining={name for name in concerned - uncounted if states[name] == "draining"} | leaving,
         leaving=leaving,
-        idle_rest=REST_ACTS if {"load_balancer", "approve_event", "restore_service"} & set(roles.values()) else REST_IDLE,
         quick={name for name in states if _is_quick(roles[name], states[name])} | doubtful | uncounted,
-        ready={name for name in concerned if states[name] == "ready" and roles[name] != "approve_event"},
+        ready={name for name in concerned if states[name] == "ready" and roles[name] != "approve_event" and _may_be_approved(decided, name)},
     )
+
+
+def _may_be_approved(decided: Decided, name: str) -> bool:
+    """Whether we may approve an event of this host as soon as something else has come about."""
+    verdicts = [decided.approvals[event.key] for event in decided.observed.hosts[name].events if event.key in decided.approvals]
+    return any(not verdict.about(*NEVER) for verdict in verdicts)
+
+
+def _left_out(observed: Observed, groups: _Groups) -> set[str]:
+    """The hosts that are not looked at while something goes on in which they have no part. Their own event may be one that no other VM shows, so none
+    of them is left out for long."""
+    if groups.news or not groups.in_hand:
+        return set()
+    part = groups.quick | groups.draining | groups.ready
+    seen = {host.name: _seen(host) for host in observed.hosts.values() if host.observation.reached is not None and host.name not in part}
+    # A clock that was set back tells nothing.
+    dear = {name for name in seen if observed.hosts[name].observation.by_module and 0 <= observed.now - seen[name] < PAUSE}
+    # Beyond one round of all forks, each host would delay those that have a part.
+    others = sorted(seen.keys() - groups.concerned, key=seen.__getitem__)
+    late = others[max(1, observed.run.forks - len(part | groups.concerned)) :] if observed.waves > 1 else []
+    return {*late, *dear}
+
+
+def _seen(host: Host) -> float:
+    """When the host would last have told news of its own. A look that news of another host have ended had none until then."""
+    return max(host.observation.at or 0.0, host.observation.watched or 0.0)
 
 
 def _host_turns(
@@ -187,7 +212,9 @@ def _host_turns(
 ) -> list[Turn]:
     """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
-    wait, rest = 0.0, 0.0
+    if _is_spared(host.observation.began, host.observation.cut_off, observed.now):
+        return [{"name": name, "pause": observed.run.sleep}]
+    wait = 0.0
     more: dict[str, Any] = {}
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
@@ -195,22 +222,11 @@ def _host_turns(
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
         more = {"await_idle": bool(host.ports), "at_least": at_least, **idle_options(host)}
-    elif groups.news or name in groups.quick or host.observation.reached is None or name in groups.ready:
-        pass
-    elif groups.quick or groups.draining:
-        rest = REST if name in groups.concerned else groups.idle_rest
-    else:
+    elif not groups.in_hand and name not in groups.ready and host.observation.reached:
         # A look that cannot reach the host does not wait there.
-        wait = 0.0 if host.observation.is_silent else pause
-        rest = groups.idle_rest if groups.concerned and name not in groups.concerned else 0.0
+        wait = pause
     if host.observation.ended:
         wait = 0.0  # otherwise news could end it again and again
-    # A look that news of another host ended had no news of its own until then.
-    watched = 0.0 if name in groups.concerned else host.observation.watched or 0.0
-    if _rests(max(host.observation.at or 0.0, watched), rest, observed.now):
-        return []
-    if _is_spared(host.observation, observed.now):
-        return [{"name": name, "pause": observed.run.sleep}]
     known_name = host.settings.resource_name or host.observation.resource_name
     ask = _ask(host, decided)
     if _looks_at_steps(host, decided):
@@ -381,27 +397,9 @@ def known_events(observed: Observed) -> list[list[str]]:
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
 
 
-def _rests(at: float, rest: float, now: float) -> bool:
-    """Whether a host was observed a short time ago. If the clock was set back, nobody knows when."""
-    return 0 <= now - at < rest
-
-
-def _is_spared(observation: HostObservation, now: float) -> bool:
-    """Whether a host is not looked at because the last look at it was cut off. So it delays every second pass at most."""
-    return observation.began is not None and 0 <= now - observation.began < 2 * observation.cut_off
-
-
-def _machine_rests(machine: MachineObservation | None, rest: float, now: float) -> bool:
-    """Whether the last observation of a machine is new enough, or the last look at it was cut off."""
-    if machine is None:
-        return False
-    result = machine.result
-    at: float | None = result.get("at", result.get("began"))
-    if not at:
-        return False
-    can_be_read = machine.records is not None and not result.get("error") and not result.get("fatal")
-    rest = rest if can_be_read else result.get("cut_off", 0.0)
-    return 0 <= now - at < rest
+def _is_spared(began: float | None, cut_off: float, now: float) -> bool:
+    """Whether a machine is not looked at because the last look at it was cut off. So it delays every second pass at most."""
+    return began is not None and 0 <= now - began < 2 * cut_off
 
 
 def _is_quick(role: str | None, state: str) -> bool:
@@ -410,7 +408,7 @@ def _is_quick(role: str | None, state: str) -> bool:
 
 
 def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups: _Groups) -> float:
-    """Seconds until the clock demands something, at most IDLE, PAUSE or PAUSE_STARTED. 0 if the user has set a longer time between passes."""
+    """Seconds until the clock demands something, at most IDLE or PAUSE. 0 if the user has set a longer time between passes."""
     observed = decided.observed
     hosts = observed.hosts.values()
     if observed.run.sleep > 1.0 or any(host.fatal for host in hosts):
@@ -418,12 +416,8 @@ def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups:
     # After PATIENCE a run gives up what it cannot read, so this is no reason to look often any more.
     troubles = [since for host in hosts for since in (host.silent_since, host.blind_since) if since is not None]
     is_troubled = any(observed.now - since < PATIENCE for since in troubles)
-    if observed.waves > 1 or is_troubled:
-        longest = PAUSE
-    elif all(decisions[name]["state"] == "started" for name in groups.concerned):
-        longest = PAUSE_STARTED if groups.concerned else IDLE
-    else:
-        longest = PAUSE
+    # In several waves, all wait one after the other.
+    longest = PAUSE if groups.concerned or is_troubled or observed.waves > 1 else IDLE
     if observed.run.task_timeout:
         longest = min(longest, max(0.0, observed.run.task_timeout - TIME_LIMIT_RESERVE))
     moments = [end, *(decision["until"] for decision in decisions.values()), *(wait.until for wait in decided.waiting.values())]

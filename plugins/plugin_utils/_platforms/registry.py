@@ -78,12 +78,15 @@ def run_module(action: ActionBase, module: str, args: Options, task_vars: Variab
 
 
 def ask_machine(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
-    """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none."""
+    """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none.
+
+    C(by_module) is true if each request starts modules there.
+    """
     if not is_windows(action, task_vars):
         return _helper.ask(action, {"request": request}, task_vars, lambda args: run_module(action, "machine", args, task_vars))
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import answer_request
 
-    return answer_request(action, request, task_vars, pause)
+    return dict(answer_request(action, request, task_vars, pause), by_module=True)
 
 
 def farewell(action: ActionBase, task_vars: Variables) -> None:

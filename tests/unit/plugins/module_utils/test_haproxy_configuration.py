@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -15,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
     backends_served_in_maint,
     configuration_files,
     destinations,
+    is_never_served_in_maint,
 )
 
 CONFIGURATION = """
@@ -187,3 +189,95 @@ def test_a_configuration_of_which_a_part_cannot_be_read_tells_nothing(process, t
     path = tmp_path / "h.cfg"
     path.write_text("backend a\n")
     assert backends_served_in_maint(100, process("haproxy", "-f", str(path), "-f", str(tmp_path / "none.cfg"))) is None
+
+
+class TestNeverServedInMaint:
+    """Whether a process has certainly loaded nothing that sends requests to a server in maintenance."""
+
+    BOOT = 1_700_000_000
+
+    @pytest.fixture(name="is_proved")
+    def make(self, tmp_path):
+        """Asked of process 100, a worker that started so many seconds after its files were written, and of its master."""
+        self.cfg = tmp_path / "haproxy.cfg"
+        self.cfg.write_text("defaults\n  mode http\nbackend a\n  option redispatch\n  server web1 ${IP}:80 check\n")
+        proc = tmp_path / "proc"
+
+        def is_proved(*words, after=60.0, root="/", master="haproxy", path=None):
+            for pid, parent, comm in ((100, 99, "haproxy"), (99, 1, master)):
+                folder = proc / str(pid)
+                folder.mkdir(parents=True)
+                named = words or ("haproxy", "-Ws", "-f", str(path or self.cfg))
+                (folder / "cmdline").write_bytes(b"\0".join(word.encode() for word in named) + b"\0")
+                (folder / "comm").write_text(comm + "\n")
+                (folder / "status").write_text(f"PPid:\t{parent}\n")
+                ticks = (time.time() + after - self.BOOT) * os.sysconf("SC_CLK_TCK")
+                (folder / "stat").write_text(" ".join([str(pid), f"({comm})", "S", str(parent), *["0"] * 17, str(int(ticks)), "0"]))
+                (folder / "root").symlink_to("/" if pid == 99 else root)
+                (folder / "cwd").symlink_to(tmp_path)
+            (proc / "stat").write_text(f"btime {self.BOOT}\n")
+            return is_never_served_in_maint(100, str(proc))
+
+        return is_proved
+
+    def test_a_plain_configuration_that_is_older_than_the_process(self, is_proved):
+        assert is_proved()
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "option persist",
+            "no option persist",
+            "force-persist if { src 192.0.2.1 }",
+            'option "persist"',
+            "opt\\ion per'sist'",
+            "use-server web1 if TRUE",
+            "option prefer-last-server",
+            "persist rdp-cookie",
+            "option ${MORE}",
+            '"$LINE"',
+            ".if defined(X)\n  option persist\n.endif",
+            "dispatch 192.0.2.1:80",
+            "option transparent",
+            "http-request set-dst hdr(x)",
+            "lua-load /etc/x.lua",
+        ],
+    )
+    def test_what_may_send_something_or_be_anything(self, is_proved, line):
+        self.cfg.write_text(f"backend a\n  {line}\n")
+        assert not is_proved()
+
+    @pytest.mark.parametrize("after", [-60.0, 0.0, 1.0])
+    def test_a_file_that_is_not_older_than_the_process_need_not_be_loaded(self, is_proved, after):
+        assert not is_proved(after=after)
+
+    def test_a_link_that_leads_to_an_old_file(self, is_proved, tmp_path):
+        link = tmp_path / "link.cfg"
+        link.symlink_to(self.cfg)
+        assert is_proved(path=link)
+
+    def test_a_file_of_that_name_in_another_root(self, is_proved, tmp_path):
+        """Of the worker in a chroot the master tells, unless it is no HAProxy: who starts a container has our files."""
+        (tmp_path / "jail").mkdir()
+        assert not is_proved(root=str(tmp_path / "jail"), master="containerd-shim")
+
+    def test_the_master_of_a_worker_in_a_chroot(self, is_proved, tmp_path):
+        (tmp_path / "jail").mkdir()
+        assert is_proved(root=str(tmp_path / "jail"))
+
+    def test_every_file_is_read(self, is_proved, tmp_path):
+        more = tmp_path / "conf.d"
+        more.mkdir()
+        (more / "b.cfg").write_text("backend b\n  option persist\n")
+        assert not is_proved("haproxy", "-f", str(self.cfg), "-f", str(more))
+
+    def test_a_folder_without_a_file_and_one_that_is_not_there(self, is_proved, tmp_path):
+        (tmp_path / "conf.d").mkdir()
+        assert is_proved("haproxy", "-f", str(self.cfg), "--", str(tmp_path / "conf.d"))
+
+    @pytest.mark.parametrize("words", [["haproxy"], ["haproxy", "-f", "/none.cfg"], ["haproxy", "-f", "/dev/null"]])
+    def test_what_cannot_be_read(self, is_proved, words):
+        assert not is_proved(*words)
+
+    def test_one_that_is_gone(self, tmp_path):
+        assert not is_never_served_in_maint(100, str(tmp_path))

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted

@@ -109,7 +109,7 @@ def test_a_connection_that_fails_is_told_as_it_is():
 def test_a_warning_says_why_a_machine_has_none():
     action = Action(NONE, delegate_to="lb1")
     result = action.ask(told={"helper": "No folder for its socket can be made (/tmp: Read-only file system).", "warnings": ["old"]})
-    assert "helper" not in result
+    assert "helper" not in result and result["by_module"]
     assert result["warnings"] == [
         "old",
         "lb1: requests start modules there, which is slow. No folder for its socket can be made (/tmp: Read-only file system).",
@@ -119,7 +119,7 @@ def test_a_warning_says_why_a_machine_has_none():
 @pytest.mark.parametrize("value", [False, "no", "false", 0])
 def test_the_user_may_do_without(value):
     action = Action()
-    assert action.ask(graceful_azure_helper=value) == {"acts": [], "by": "module"}
+    assert action.ask(graceful_azure_helper=value) == {"acts": [], "by": "module", "by_module": True}
     assert action.modules == [{"request": {"acts": []}}]
 
 

@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import REST_ACTS, REST_IDLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import PAUSE
 
 from tests.support.model import BEFORE, Model, iso, service
 
@@ -81,7 +81,6 @@ def test_no_other_step_delays_going_out():
     model.announce("e1", "web1")
     model.go()
     model.go()
-    model.now += REST_ACTS
     model.go()
     model.announce("e2", "web2")
     outcome = model.go()
@@ -1078,7 +1077,7 @@ class TestStrangersIgnored:
         model = self.model()
         model.announce("e1", "web1", "vm_web2", shown_to=["web1"])
         model.until(lambda outcome: model.posted, 15)
-        assert LAG <= model.posted[0][0] - model.run["started"] <= LAG + 2 * REST_IDLE and model.in_rotation("web2") == ["lb1"]
+        assert LAG <= model.posted[0][0] - model.run["started"] <= LAG + PAUSE and model.in_rotation("web2") == ["lb1"]
 
 
 class TestRules:
@@ -1813,7 +1812,7 @@ def test_another_looks_at_the_balancer_for_a_host_that_has_left_the_run():
     model = Model(min_in_service=0)
     model.announce("e2", "web2")
     model.decide()
-    assert [turn.get("machine") for turn in model.outcome["turns"]["web1"]] == ["lb1"]
+    assert [turn.get("machine") for turn in model.outcome["turns"]["web1"]] == [None, "lb1"]
     world = model.world()
     world["hosts"]["web1"] = {"reached": False, "left": True, "fatal": "it has left the run", "error": "it has left the run"}
     outcome = plan(world)
@@ -2613,6 +2612,46 @@ class TestArrivals:
             outcome = model.go()
             assert state(outcome, name) in ("draining", "waiting") and model.posted == [], outcome["hosts"][name]
         return outcome
+
+    def closed(self):
+        """Out in maint, and the balancer has loaded nothing that could send it anything."""
+        model = self.quiet(Model(load_balancer={"state": "maint"}, drain_host={"ports": []}), 60.0)
+        model.servers["lb1"]["web1"]["nothing_comes"] = True
+        model.announce("e1", "web1")
+        model.go()
+        assert model.servers["lb1"]["web1"]["admin_state"] == "maint" and model.machine_turns("lb1")[-1]["options"]["quiet"] > 0
+        return model
+
+    def test_where_nothing_can_come_two_idle_looks_are_enough(self):
+        model = self.closed()
+        outcome = model.go()
+        assert model.posted == [] and "looked at once more" in outcome["hosts"]["web1"]["reason"]
+        (look,) = [turn["options"] for turn in model.machine_turns("lb1")]
+        assert (look["wait_for"], look["quiet"]) == (["web1"], 0.0)
+        model.go()
+        assert [event_id for _at, event_id, _by in model.posted] == ["e1"]
+
+    def test_a_request_that_goes_on_there_keeps_it_busy(self):
+        model = self.closed()
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        for _pass in range(5):
+            model.go()
+        assert model.posted == []
+
+    def test_where_something_has_come_all_the_same_the_time_counts(self):
+        model = self.closed()
+        self.served(model, 2)
+        since = model.now
+        model.until(lambda outcome: model.posted, 60)
+        assert model.now - since >= 60.0
+
+    def test_at_another_balancer_it_counts(self):
+        model = self.quiet(Model(balancers=("lb1", "lb2"), load_balancer={"state": "maint"}, drain_host={"ports": []}), 20.0)
+        model.servers["lb1"]["web1"]["nothing_comes"] = True
+        model.announce("e1", "web1")
+        since = model.now
+        model.until(lambda outcome: model.posted, 60)
+        assert model.now - since >= 20.0
 
     def test_out_by_use_server_it_goes_on_to_maint_and_is_drained_then(self):
         model = self.quiet(Model(), 3.0)

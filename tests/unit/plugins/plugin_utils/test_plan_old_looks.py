@@ -48,8 +48,7 @@ def test_whoever_came_back_from_maintenance_since_the_last_look_is_not_approved_
     observe = model.observe_balancer
     model.now += 5
     model.go()
-    # No turn looks at the balancer in the next pass: it is left in peace.
-    assert not model.machine_turns(), model.machine_turns()
+    # The look of the next pass is not answered before the event appears.
     model.observe_balancer = lambda lb: dict(former, rested=True)
     model.servers["lb1"]["web1"]["admin_state"] = "ready"
     model.now += 20

@@ -7,23 +7,21 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._helper import STAY
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     IDLE,
-    LEAVE,
     PAUSE,
-    PAUSE_STARTED,
     READINGS,
-    REST,
-    REST_ACTS,
-    REST_IDLE,
-    REST_MACHINE,
     first_turns,
 )
 
 from tests.support.model import Model
+
+LEAVES = 1.0 + 2 * READINGS
+"""How long a look waits for a host that goes out in the same pass; one second is C(quiet) in the model."""
 
 
 @pytest.fixture(name="model")
@@ -51,13 +49,12 @@ def test_the_first_pass_looks_at_everything_at_once(model):
     assert turns["web1"][0]["options"]["servers"] == ["web1", "web2", "web3"]
 
 
-def test_with_nothing_to_do_all_wait_for_news_and_nobody_asks_the_balancer(model):
-    assert waits(model.go()) == {"web1": IDLE, "web2": IDLE, "web3": IDLE} and balancer(model) is None
-    former = model.observe_balancer("lb1")
-    model.observe_balancer = lambda lb: former
-    model.now += REST_MACHINE
-    model.go()
-    assert balancer(model) == ([], 0.0)
+def test_with_nothing_to_do_all_wait_for_news_and_the_balancer_is_asked_once(model):
+    assert waits(model.go()) == {"web1": IDLE, "web2": IDLE, "web3": IDLE} and balancer(model) == ([], 0.0)
+
+
+def test_meanwhile_the_helper_of_the_balancer_stays():
+    assert IDLE + 2.0 < STAY
 
 
 @pytest.mark.parametrize("trouble", [{"error": "connection refused", "reached": False}, {"fatal": "no socket"}])
@@ -85,22 +82,52 @@ def test_a_host_that_hangs_is_left_in_peace_for_a_while(model):
     assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "options" in turn] == ["web2"]
 
 
-@pytest.mark.parametrize("back", [0.5, 3600.0])
-def test_a_clock_that_was_set_back_ends_the_rest(model, back):
-    """Whoever rests is looked at again, be it a host or a balancer."""
-    model.announce("e1", "web1")
-    model.go()
-    assert set(waits(model.outcome)) == {"web1"}
-    model.now -= model.pass_seconds + back
-    assert set(waits(model.go())) == {"web1", "web2", "web3"}
-    model = Model()
-    former = dict(model.observe_balancer("lb1"))
-    model.observe_balancer = lambda lb: former
-    model.go()
-    assert balancer(model) is None
-    model.now -= model.pass_seconds + back
-    model.go()
-    assert balancer(model) == ([], 0.0)
+class TestByModule:
+    """Each look at these hosts starts a module, so what does not concern them leaves them in peace for a while."""
+
+    @pytest.fixture(name="model", params=[["web1", "web2", "web3"], ["web3"]], ids=["all", "one"])
+    def make(self, request):
+        model = Model(hosts=3)
+        model.run.update(forks=5, sleep=1.0)
+        observe = model.observe_host
+        model.observe_host = lambda name: dict(observe(name), by_module=name in request.param)
+        model.dear = set(request.param) - {"web1"}
+        return model
+
+    def test_a_drain_of_another(self, model):
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        looked = [set(waits(model.go())) for _pass in range(6)]
+        assert looked[:3] == [{"web1", "web2", "web3"} - model.dear] * 2 + [{"web1", "web2", "web3"}]
+        assert sum("web3" in names for names in looked) == 2
+
+    def test_not_where_they_wait_for_news_or_a_new_event_may_name_them(self, model):
+        assert set(waits(model.go())) == {"web1", "web2", "web3"}
+        model.announce("e1", "web1", "web2", shown_to=["web1"])
+        assert set(waits(model.go())) == {"web1", "web2", "web3"}
+
+    def test_nor_before_an_approval(self, model):
+        model.announce("e1", "web1", "web3")
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        outcome = model.until(lambda outcome: outcome["hosts"]["web3"]["state"] == "ready")
+        assert outcome["hosts"]["web1"]["state"] == "draining" and set(waits(outcome)) >= {"web1", "web3"}
+
+    @pytest.mark.parametrize("back", [0.5, 3600.0])
+    def test_a_clock_that_was_set_back_ends_it(self, model, back):
+        model.announce("e1", "web1")
+        model.go()
+        assert set(waits(model.outcome)) == {"web1", "web2", "web3"} - model.dear
+        model.now -= model.pass_seconds + back
+        assert set(waits(model.go())) == {"web1", "web2", "web3"}
+
+    def test_a_look_that_news_have_ended_had_none_until_then(self, model):
+        model.go()
+        model.now += 2 * PAUSE
+        model.news_for = 100.0
+        model.announce("e1", "web1")
+        model.seen["web1"]["at"] -= 200.0
+        outcome = model.go()
+        assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and set(waits(outcome)) == {"web1", "web2", "web3"} - model.dear
 
 
 def test_while_something_cannot_be_read_passes_follow_each_other_as_long_as_that_may_be_over_soon(model):
@@ -113,19 +140,18 @@ def test_while_something_cannot_be_read_passes_follow_each_other_as_long_as_that
 def test_a_new_event_that_not_all_have_shown_has_everybody_looked_at(model):
     # The service of web2 was read a moment before the event appeared.
     model.announce("e1", "web1", "web2", shown_to=["web1"])
-    assert waits(model.go()) == {"web1": DRAIN + LEAVE, "web2": 0.0, "web3": 0.0}
+    assert waits(model.go()) == {"web1": LEAVES, "web2": 0.0, "web3": 0.0}
 
 
 def test_a_new_event_is_drained_for(model):
     model.announce("e1", "web1")
     outcome = model.go()
-    # Both others were looked at a moment ago, and one of them has the time to wait at the balancer.
-    assert waits(outcome) == {"web1": DRAIN + LEAVE} and balancer(model) == (["web1"], DRAIN + LEAVE)
+    # One of the others has the time to wait at the balancer.
+    assert waits(outcome) == {"web1": LEAVES, "web2": 0.0, "web3": 0.0} and balancer(model) == (["web1"], LEAVES)
     # It goes out before it is looked at.
     assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["web1 on lb1", "web1"]
     look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
-    model.now += REST_IDLE
     # It is idle. Only the second look is missing, so nobody waits longer than for that.
     quiet = model.settings["web1"]["load_balancers"][0]["quiet"]
     assert look["at_least"] == quiet - 1.0
@@ -169,7 +195,7 @@ def test_the_time_since_requests_were_last_counted_counts(model):
     assert quiet(0.0) - quiet(1.0) == 1.0
 
 
-def test_a_drain_leaves_the_others_in_peace(model):
+def test_a_drain_has_everybody_looked_at(model):
     model.announce("e1", "web1")
     model.announce("e2", "web2", event_type="Freeze")
     model.until(lambda outcome: len(model.posted) == 2)
@@ -177,63 +203,24 @@ def test_a_drain_leaves_the_others_in_peace(model):
     model.servers["lb1"]["web3"]["sessions"] = 1
     for values in model.settings.values():
         values["min_in_service"] = 0
-    model.go()
-    model.go()
-    model.pass_seconds = REST / 2
-    model.go()
-    outcome = model.go()
+    for _pass in range(4):
+        outcome = model.go()
     assert outcome["hosts"]["web3"]["state"] == "draining"
-    assert waits(outcome) == {"web3": DRAIN} and balancer(model) == (["web3"], DRAIN)
+    assert waits(outcome) == {"web1": 0.0, "web2": 0.0, "web3": DRAIN} and balancer(model) == (["web3"], DRAIN)
     # Neither of the others has to wait itself.
     (looker,) = (name for name, turns in outcome["turns"].items() for turn in turns if "machine" in turn)
     assert looker != "web3"
-    looked = [waits(model.go()) for _pass in range(4)]
-    assert all("web3" in names for names in looked) and {"web1", "web2"} in [set(names) - {"web3"} for names in looked]
 
 
 def test_during_the_impact_passes_follow_each_other_and_everybody_is_looked_at(model):
     model.announce("e1", "web1")
     model.until(lambda outcome: model.posted)
     model.start("e1")
-    looked = set()
-    for _pass in range(int(REST_ACTS / model.pass_seconds)):
-        outcome = model.go()
-        looked.update(waits(outcome))
-        assert max(waits(outcome).values()) <= PAUSE_STARTED
-    assert looked == {"web1", "web2", "web3"}
+    model.go()
+    assert waits(model.go()) == dict.fromkeys(model.names, PAUSE) and balancer(model) == ([], 0.0)
     model.over("e1")
     outcome = model.go()
-    assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and waits(outcome)["web1"] == 0.0
-
-
-def test_while_a_machine_is_silent_looks_during_the_impact_are_short(model):
-    model.announce("e1", "web1")
-    model.until(lambda outcome: model.posted)
-    model.start("e1")
-    model.until(lambda outcome: PAUSE_STARTED in waits(outcome).values(), passes=9)
-    model.hosts["web2"]["silent"] = True
-    model.now += REST_ACTS
-    model.go()
-    assert max(waits(model.go()).values()) <= PAUSE
-
-
-def test_in_the_pass_in_which_a_host_goes_out_others_are_left_in_peace(model):
-    model.go()
-    model.now += REST_IDLE
-    model.announce("e1", "web1")
-    assert set(waits(model.go())) == {"web1"}
-    model.now += REST_ACTS
-    assert set(waits(model.go())) == {"web1", "web2", "web3"}
-
-
-def test_a_host_without_an_event_whose_look_was_ended_has_just_been_watched(model):
-    model.go()
-    model.now += REST_ACTS
-    model.news_for = 100.0
-    model.announce("e1", "web1")
-    model.seen["web1"]["at"] -= 200.0
-    outcome = model.go()
-    assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and set(waits(outcome)) == {"web1"}
+    assert outcome["hosts"]["web1"]["step"]["role"] == "restore_service" and set(waits(outcome).values()) == {0.0}
 
 
 def test_a_look_that_was_ended_is_not_ended_again(model):
@@ -255,6 +242,15 @@ def test_whoever_may_be_approved_is_looked_at_anew(model):
     model.servers["lb1"]["web2"]["sessions"] = 1
     outcome = model.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "ready")
     assert outcome["hosts"]["web2"]["state"] == "draining" and waits(outcome) == {"web1": 0.0, "web2": DRAIN, "web3": 0.0}
+
+
+@pytest.mark.parametrize(("action", "names"), [("prepare", ["web1"]), ("prepare_and_approve", ["web1", "vm_of_others"])])
+def test_whoever_is_ready_waits_for_news_if_its_event_is_not_ours_to_approve(model, action, names):
+    for values in model.settings.values():
+        values["rules"] = [{"name": "mine", "action": action}]
+    model.announce("e1", *names)
+    model.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "ready")
+    assert waits(model.go()) == dict.fromkeys(model.names, PAUSE)
 
 
 def test_no_wait_goes_past_the_next_act_by_the_clock(model):
@@ -282,6 +278,20 @@ def test_fewer_forks_than_hosts_share_the_wait(model):
     assert set(waits(model.go()).values()) == {PAUSE / 2}
     model.announce("e1", "web1")
     assert set(waits(model.go()).values()) == {0.0}
+
+
+def test_fewer_forks_than_hosts_look_at_one_round_of_hosts_while_something_is_in_hand():
+    """Those that have a part in it, and of the others those that were seen longest ago."""
+    model = Model(hosts=9)
+    model.run.update(forks=4, sleep=1.0)
+    assert len(waits(model.go())) == 9
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    looked = [set(waits(model.go())) for _pass in range(9)]
+    assert all("web1" in names and len(names) == 4 for names in looked)
+    assert set.union(*looked[:3]) == set.union(*looked[3:6]) == set.union(*looked[6:9]) == set(model.names)
+    model.announce("e2", "web1", "web8", shown_to=["web1"])
+    assert len(waits(model.go())) == 9
 
 
 def test_passes_that_are_to_lie_far_apart_wait_on_the_controller(model):
