@@ -107,9 +107,9 @@ def next_turns(
     def drain_wait(quiet: float) -> float:
         """Seconds for which a look waits until a host serves nobody. C(quiet): seconds without a request that must pass.
 
-        If a host goes out only in this pass, that happens while others look already.
+        If a host goes out only in this pass, others may look before that.
         """
-        return min(limit, max(DRAIN, quiet + READINGS * (2 if groups.leaving else 1)))
+        return min(limit, max(DRAIN, quiet + READINGS) + (DRAIN if groups.leaving else 0.0))
 
     def searched(name: str, key: str) -> list[str]:
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)

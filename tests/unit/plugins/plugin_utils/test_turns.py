@@ -20,8 +20,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 
 from tests.support.model import Model
 
-LEAVES = 1.0 + 2 * READINGS
-"""How long a look waits for a host that goes out in the same pass; one second is C(quiet) in the model."""
+LEAVES = 2 * DRAIN
+"""How long a look waits for a host that goes out in the same pass."""
 
 
 @pytest.fixture(name="model")
