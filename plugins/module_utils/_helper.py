@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 # Seconds that the helper stays without a request. A run with nothing to do looks at a balancer more often than that (IDLE of _planning/turns.py), and one
 # pass over 500 hosts takes about as long. With what it takes to notice that a controller is gone, it is less than a minute.
-STAY = 45.0
+STAY = 52.0
 # Seconds between two looks whether its socket is still there.
 TICK = 1.0
 # Seconds in which the new process must say that it listens.

@@ -374,11 +374,11 @@ class Script(_helper.Helper):
 @pytest.mark.parametrize(
     "script, ends",
     [
-        ([], 45.0),
-        ([(True, {}), (False, {})], 46.0),
-        ([(False, {})] * 44 + [(True, {})], 90.0),
+        ([], 52.0),
+        ([(True, {}), (False, {})], 53.0),
+        ([(False, {})] * 51 + [(True, {})], 104.0),
         # Somebody waits for a minute.
-        ([(True, {5: 1})] + [(False, {5: 1})] * 59, 105.0),
+        ([(True, {5: 1})] + [(False, {5: 1})] * 59, 112.0),
     ],
 )
 def test_how_long_it_stays(script, ends, monkeypatch):
