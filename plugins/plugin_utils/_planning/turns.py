@@ -7,8 +7,8 @@
 A look costs some milliseconds, so each pass looks at every machine. If there is nothing to do, the looks on the hosts wait for news, and a new event
 ends all of them at once. While a host is drained or brought back, passes follow each other quickly.
 
-Two kinds of hosts are left out of a quick pass in which they have no part: those whose requests start modules, for some seconds, and those that would
-not fit beside the others in the forks, in turn.
+Some hosts are left out of a quick pass in which they have no part: those that are silent or whose requests start modules, for some seconds, and those
+that would not fit beside the others in the forks, in turn.
 
 What a host does in a pass is a list of turns, which it takes one after the other. In a turn it carries out acts, or looks at itself or at a machine on
 which a balancer runs, or both. A turn has
@@ -53,7 +53,7 @@ IDLE = 40.0
 each pass, lives longer than that without a request (C(STAY) of C(module_utils/_helper.py)), so it is there when the event comes."""
 PAUSE = 4.0
 """The same while an event names a host or something is held. Then something may happen that is no news for a look, such as a change at a balancer.
-No look waits longer for the end of requests either, and for so long a machine whose requests start modules is left alone by what does not concern it."""
+No look waits longer for the end of requests either, and for so long a host that takes long to look at is left alone by what does not concern it."""
 DRAIN = 2.0
 """Seconds for which a look waits for the last requests or connections to end. So long a host that is idle may have to wait for another."""
 READINGS = 0.6
@@ -188,8 +188,9 @@ def _left_out(observed: Observed, groups: _Groups) -> set[str]:
         return set()
     part = groups.quick | groups.draining | groups.ready
     seen = {host.name: _seen(host) for host in observed.hosts.values() if host.observation.reached is not None and host.name not in part}
+    looks = {name: observed.hosts[name].observation for name in seen}
     # A clock that was set back tells nothing.
-    dear = {name for name in seen if observed.hosts[name].observation.by_module and 0 <= observed.now - seen[name] < PAUSE}
+    dear = {name for name, look in looks.items() if (look.by_module or look.is_silent) and 0 <= observed.now - seen[name] < PAUSE}
     # Beyond one round of all forks, each host would delay those that have a part.
     others = sorted(seen.keys() - groups.concerned, key=seen.__getitem__)
     late = others[max(1, observed.run.forks - len(part | groups.concerned)) :] if observed.waves > 1 else []

@@ -130,6 +130,14 @@ class TestByModule:
         assert outcome["hosts"]["web1"]["step"]["role"] == "load_balancer" and set(waits(outcome)) == {"web1", "web2", "web3"} - model.dear
 
 
+def test_a_silent_host_does_not_hold_up_each_pass_of_what_does_not_concern_it(model):
+    model.hosts["web3"]["silent"] = True
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    looked = [set(waits(model.go())) for _pass in range(6)]
+    assert [("web3" in names, {"web1", "web2"} <= names) for names in looked] == [(number in (2, 5), True) for number in range(6)]
+
+
 def test_while_something_cannot_be_read_passes_follow_each_other_as_long_as_that_may_be_over_soon(model):
     model.hosts["web2"]["service_silent"] = True
     assert set(waits(model.go()).values()) == {PAUSE}
