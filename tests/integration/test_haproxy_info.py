@@ -191,6 +191,7 @@ class TestWhatItSees:
             "connections": 0,
             "own_ports": None,
             "beside": 0,
+            "nothing_comes": False,
             "admin_state": "ready",
             "operational": "up",
             "backup": True,
