@@ -37,6 +37,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -187,19 +188,19 @@ def _left_out(observed: Observed, groups: _Groups) -> set[str]:
     if groups.news or not groups.in_hand:
         return set()
     part = groups.quick | groups.draining | groups.ready
-    seen = {host.name: _seen(host) for host in observed.hosts.values() if host.observation.reached is not None and host.name not in part}
-    looks = {name: observed.hosts[name].observation for name in seen}
-    # A clock that was set back tells nothing.
-    dear = {name for name, look in looks.items() if (look.by_module or look.is_silent) and 0 <= observed.now - seen[name] < PAUSE}
+    looks = {host.name: host.observation for host in observed.hosts.values() if host.name not in part and not host.observation.left}
+    seen = {name: _seen(look, observed.now) for name, look in looks.items()}
+    dear = {name for name, look in looks.items() if (look.by_module or look.is_silent) and observed.now - seen[name] < PAUSE}
     # Beyond one round of all forks, each host would delay those that have a part.
     others = sorted(seen.keys() - groups.concerned, key=seen.__getitem__)
     late = others[max(1, observed.run.forks - len(part | groups.concerned)) :] if observed.waves > 1 else []
     return {*late, *dear}
 
 
-def _seen(host: Host) -> float:
+def _seen(look: HostObservation, now: float) -> float:
     """When the host would last have told news of its own. A look that news of another host have ended had none until then."""
-    return max(host.observation.at or 0.0, host.observation.watched or 0.0)
+    at = max(look.at or 0.0, look.watched or 0.0)
+    return at if at <= now else 0.0  # the clock was set back, so nobody knows when
 
 
 def _host_turns(

@@ -298,8 +298,22 @@ def test_fewer_forks_than_hosts_look_at_one_round_of_hosts_while_something_is_in
     looked = [set(waits(model.go())) for _pass in range(9)]
     assert all("web1" in names and len(names) == 4 for names in looked)
     assert set.union(*looked[:3]) == set.union(*looked[3:6]) == set.union(*looked[6:9]) == set(model.names)
+    # A clock that was set back delays none of them.
+    model.now -= 3600.0
+    assert set.union(*(set(waits(model.go())) for _pass in range(4))) == set(model.names)
     model.announce("e2", "web1", "web8", shown_to=["web1"])
     assert len(waits(model.go())) == 9
+
+
+def test_whoever_has_left_the_run_takes_no_turn_of_others():
+    model = Model(hosts=9)
+    model.run.update(forks=2, sleep=1.0)
+    observe = model.observe_host
+    gone = {"reached": False, "left": True, "fatal": "it has left", "error": "it has left"}
+    model.observe_host = lambda name: dict(gone, at=0.0) if name in ("web8", "web9") else observe(name)
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    assert set.union(*(set(waits(model.go())) for _pass in range(8))) == set(model.names) - {"web8", "web9"}
 
 
 def test_passes_that_are_to_lie_far_apart_wait_on_the_controller(model):
