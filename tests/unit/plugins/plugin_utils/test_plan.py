@@ -2625,7 +2625,7 @@ class TestArrivals:
     def test_where_nothing_can_come_two_idle_looks_are_enough(self):
         model = self.closed()
         outcome = model.go()
-        assert model.posted == [] and "looked at once more" in outcome["hosts"]["web1"]["reason"]
+        assert model.posted == [] and "one more look" in outcome["hosts"]["web1"]["reason"]
         (look,) = [turn["options"] for turn in model.machine_turns("lb1")]
         assert (look["wait_for"], look["quiet"]) == (["web1"], 0.0)
         model.go()
