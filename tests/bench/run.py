@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT))
 from tests.bench import cases, figures, providers, responder, scale, steps, watcher  # noqa: E402
 from tests.bench.stage import Stage, StageError  # noqa: E402
 from tests.support.others import fetch  # noqa: E402
+from tests.support.patience import REFERENCE_SECONDS, loop_seconds  # noqa: E402
 from tests.support.simulator import SimulatorError  # noqa: E402
 from tests.support.world import WorldError  # noqa: E402
 
@@ -35,15 +36,21 @@ PEER = "community.general"
 
 
 def show(rows):
-    """A table of what, ours, the peer's and the verdict."""
-    lines = [("", "graceful.azure", "peer", ""), *((row["what"], row["ours"], row["peer"], verdict(row)) for row in rows)]
-    widths = [max(len(str(line[position])) for line in lines) for position in range(4)]
+    """A table of what, ours, the peer's, below what nobody comes, and the verdict."""
+    lines = [("", "graceful.azure", "peer", "floor", ""), *((row["what"], row["ours"], row["peer"], row.get("floor", ""), verdict(row)) for row in rows)]
+    widths = [max(len(str(line[position])) for line in lines) for position in range(5)]
     for line in lines:
         print("  ".join(str(cell).ljust(width) for cell, width in zip(line, widths)).rstrip())
 
 
 def verdict(row):
     return {True: "ok", False: "MISSED", None: ""}[row.get("ok")]
+
+
+def machine(loops):
+    """How fast the machine was, in words. C(loops): seconds that a fixed loop took before each part."""
+    words = "{0} cores; a fixed loop took {1:.1f} to {2:.1f} ms of one, and takes {3:.1f} ms where the limits were written"
+    return words.format(os.cpu_count(), 1000 * min(loops), 1000 * max(loops), 1000 * REFERENCE_SECONDS)
 
 
 def interrupted(number, frame):
@@ -94,7 +101,7 @@ def main():
     stage_folder = build / "stage"
     if stage_folder.exists():
         shutil.rmtree(stage_folder)
-    rows = []
+    rows, loops = [], []
     try:
         stage_folder.mkdir(parents=True)
         print("bench: the peer's modules (50 MB, unless they are there)", flush=True)
@@ -102,14 +109,15 @@ def main():
         with Stage(stage_folder) as stage:
             for name in chosen:
                 begun = time.monotonic()
-                print("bench: {0}".format(name), flush=True)
+                loops.append(loop_seconds())
+                print("bench: {0} (a fixed loop: {1:.1f} ms)".format(name, 1000 * loops[-1]), flush=True)
                 try:
                     new = PARTS[name](stage)
                 except (StageError, scale.ScaleError) as error:
                     new = [{"what": name, "ours": str(error), "peer": "", "ok": False}]
                 for row in new:
                     print("   {what}: {ours}  (peer: {peer})".format(**row), flush=True)
-                rows += [dict(row, part=name, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())) for row in new]
+                rows += [dict(row, part=name, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), loop_seconds=loops[-1]) for row in new]
                 print("   took {0:.0f} s".format(time.monotonic() - begun), flush=True)
     except (WorldError, SimulatorError) as error:
         print("bench: {0}".format(error), file=sys.stderr)
@@ -117,7 +125,7 @@ def main():
     except KeyboardInterrupt:
         print("\nbench: interrupted; everything it started was stopped", file=sys.stderr)
         return 130
-    print()
+    print("\n" + machine(loops))
     show(rows)
     result = build / "result.json"
     told = {"peer": {PEER: version}, "cores": os.cpu_count(), "rows": merged(result, rows)}

@@ -21,6 +21,8 @@ from tests.support.world import BACKEND, TICK, World
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PATIENCE = 120.0
+# Seconds of an event's impact, and until it is gone then.
+IMPACT, SETTLE = 5.0, 2.0
 
 
 class StageError(Exception):
@@ -66,7 +68,7 @@ class Stage:
         self.requests = self.world.stop_load()
         return self.requests
 
-    def announce(self, event_type, hosts, impact=5.0, notice=900.0, settle=2.0):
+    def announce(self, event_type, hosts, impact=IMPACT, notice=900.0, settle=SETTLE):
         fields = {"NoticeSeconds": notice, "ImpactSeconds": impact, "SettleSeconds": settle}
         return self.world.simulator.post_event(EventType=event_type, Resources=list(hosts), **fields)
 
@@ -123,6 +125,8 @@ class Stage:
         collections = [ROOT / "build" / "collections", ROOT / "build" / "bench" / "collections"]
         environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(str(path) for path in collections)
         environment = playbook.surroundings(self.configuration, self.world.socket_folder, **environment)
+        # As a user has it: Python keeps what it has compiled, of both sides.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         command = [playbook.program(), "-i", self.inventory, name, "-e", "target=web", *arguments]
         return self.world.processes.start("playbook", *command, env=environment, cwd=str(ROOT))
 

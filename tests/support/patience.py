@@ -48,6 +48,11 @@ def measured():
     return min(MOST, max(1.0, cpu / REFERENCE_SECONDS * max(1.0, load / USUAL_LOAD)))
 
 
+def loop_seconds():
+    """How fast this machine is: seconds of a core that a fixed piece of work takes, the least of some."""
+    return min(_work()[1] for _number in range(5))
+
+
 def _work():
     """Seconds that passed, and seconds of a core, for a fixed amount of work."""
     wall, cpu = time.perf_counter(), time.thread_time()
