@@ -15,7 +15,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -29,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from tests.support.calls import call
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
-from tests.support.module import run_module
+from tests.support.module import run_module, run_program
 from tests.support.patience import patient
 from tests.support.ports import free_port, listener
 
@@ -656,16 +655,19 @@ backend tracking
 
     def test_while_its_checks_fail_and_it_still_counts_as_up_it_waits(self, bed, hold, release, tmp_path):
         bed.serve(bed.port)
-        haproxy = bed.start(fall=9)
+        haproxy = bed.start(fall=20)
         hold(haproxy, out_state="drain", backends=["www"])
         time.sleep(0.3)
         bed.webs[0].shutdown()
         bed.webs[0].server_close()
-        time.sleep(0.6)  # some of the nine checks
+        deadline = time.monotonic() + patient(10)
+        while "Connection refused" not in haproxy.ask("show stat www 4 -1"):  # the first of twenty checks
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         (waiting,) = release(haproxy, backends=["www"])["waiting_for"]
         assert "Connection refused" in waiting and haproxy.flags("www", "web1")[0] == DRAIN
         # It ends either way.
-        assert release(haproxy, backends=["www"], timeout=10.0)["waiting_for"] == []
+        assert release(haproxy, backends=["www"], timeout=patient(10))["waiting_for"] == []
         self.until_operational(haproxy, "0")
         assert haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
 
@@ -951,16 +953,14 @@ class TestTogether:
 
 def survives(calls, params):
     """Whether haproxy_hold with these options came to its end before so many of its calls of the kernel's, where it is killed."""
-    killed = [sys.executable, "-c", KILLED, str(calls), json.dumps(params), *sys.path]
-    done = subprocess.run(killed, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode == 0
+    said, complained = run_program(KILLED, str(calls), json.dumps(params))()
+    assert said in ("", "survived") and not complained, complained
+    return bool(said)
 
 
 KILLED = """
 import json, os, signal, socket, sys
 left, params = int(sys.argv[1]), json.loads(sys.argv[2])
-sys.path[:0] = sys.argv[3:]
 from tests.support.calls import call
 def counting(real):
     def act(*args, **kwargs):
@@ -976,6 +976,7 @@ socket.socket.connect = counting(socket.socket.connect)
 socket.socket.sendall = counting(socket.socket.sendall)
 common = dict(state="present", event_ids=["A"], event_details={}, reason="", backends=None, out_state=None, min_in_service=None)
 call("haproxy_hold", dict(common, **params))
+print("survived", end="")
 """
 
 

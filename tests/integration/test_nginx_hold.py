@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -27,7 +28,7 @@ import pytest
 
 from tests.support import backend, load
 from tests.support.module import PROGRAM as MODULE_PROGRAM
-from tests.support.module import run_module
+from tests.support.module import run_module, run_program
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.nodes import until
 from tests.support.patience import patient
@@ -590,8 +591,7 @@ def test_a_configuration_that_nginx_refuses_with_the_change_is_put_back(bed, sta
     broken = bed.folder / "conf.d" / "broken.conf"
     program = MODULE_PROGRAM.replace('module = "ansible_collections', BREAKER % str(broken) + 'module = "ansible_collections')
     arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, event_ids=["A"], state=state)})
-    command = [sys.executable, "-c", program, "nginx_hold", "-1", *sys.path]
-    told = json.loads(subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).stdout)
+    told = json.loads(run_program(program, "nginx_hold", "-1", given=arguments)()[0])
     assert 'nginx -t refuses it: nginx: [emerg] unknown directive "upstrea"' in told["msg"]
     assert "The files are as they were." in told["msg"]
     assert (bed.up.read_bytes(), bed.records(), bed.nginx.workers()) == (found, records, workers)
@@ -714,8 +714,7 @@ def test_other_files_than_nginx_reads_are_told_before_anything_is_changed(bed, m
     (bed.folder / "sites" / "more").write_text("upstream more { server %s; }" % bed.one)
     program = MODULE_PROGRAM.replace('module = "ansible_collections', LIES + 'module = "ansible_collections')
     arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(**more)})
-    command = [sys.executable, "-c", program, module, "-1", *sys.path]
-    told = json.loads(subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).stdout)
+    told = json.loads(run_program(program, module, "-1", given=arguments)()[0])
     assert "cannot be read as nginx reads it" in told["msg"]
     assert "nginx reads the file %s/sites/more, which was not found" % bed.folder in told["msg"]
     assert (bed.records(), bed.up.read_bytes()) == ([], bed.found)
@@ -1000,9 +999,9 @@ def killed(bed, name, number, after, **options):
     """Run the module and kill it at that point. Whether it came so far."""
     strike = "NAME, NUMBER, AFTER = %r, %d, %r\n" % (name, number, after) + KILLER
     program = MODULE_PROGRAM.replace('module = "ansible_collections', strike + 'module = "ansible_collections')
-    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, **options)})
-    command = [sys.executable, "-c", program, "nginx_hold", "-1", *sys.path]
-    return subprocess.run(command, input=arguments, text=True, capture_output=True, cwd="/", check=False).returncode == -signal.SIGKILL
+    said, complained = run_program(program, "nginx_hold", "-1", given=json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, **options)}))()
+    assert not complained
+    return not said
 
 
 @pytest.fixture(name="two_files")
@@ -1135,8 +1134,8 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
 @STREAM_NEEDED
 def test_sessions_of_udp_count(tmp_path):
     """nginx keeps a connected socket for each client until proxy_timeout is over."""
-    door = free_port()
-    stream = "upstream names {{ server 127.0.0.1:{stream}; }} server {{ listen 127.0.0.1:%d udp; proxy_pass names; proxy_timeout 3s; }}" % door
+    door, lasts = free_port(), math.ceil(patient(3))
+    stream = "upstream names {{ server 127.0.0.1:{stream}; }} server {{ listen 127.0.0.1:%d udp; proxy_pass names; proxy_timeout %ds; }}" % (door, lasts)
     bed = Bed(tmp_path / "nginx", stream=stream)
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -1148,7 +1147,7 @@ def test_sessions_of_udp_count(tmp_path):
             bed.hold(server=name)
             seen = bed.info(servers=[name])["servers"][0]
             assert (seen["connections"], seen["in_service"], seen["idle"]) == (1, False, False)
-            assert bed.info(servers=[name], timeout=20)["idle"]
+            assert bed.info(servers=[name], timeout=20 + lasts)["idle"]
     finally:
         bed.close()
 

@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+import array
+import contextlib
 import json
+import os
+import socket
 import subprocess
 import sys
+import tempfile
 from unittest import mock
 
 from ansible.module_utils import basic
@@ -46,32 +51,110 @@ sys.argv[1:] = []
 sys.modules[module].main()
 """
 
+# Loads what modules import, and forks for each: to load it takes most of a module's time. It ends when nobody has the other end of its socket any more.
+SERVER = """
+import array, gc, io, json, os, socket, sys
+control, sys.path[:0] = socket.socket(fileno=int(sys.argv[1])), sys.argv[2:]
+import ansible.module_utils.basic
+import ansible_collections.graceful.azure.plugins.modules.machine
+from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS
+for load in CALLS.values():
+    load()
+gc.freeze()
+while True:
+    message, sent = control.recvmsg(1, socket.CMSG_SPACE(12))[:2]
+    if not message:
+        sys.exit()
+    files = array.array("i", sent[0][2])
+    if os.fork() == 0:
+        break
+    for number in files:
+        os.close(number)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+control.close()
+for number, file in enumerate(files[1:], 1):
+    os.dup2(file, number)
+    os.close(file)
+# Its end tells that of the process.
+asked = socket.socket(fileno=files[0])
+told = json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
+os.environ.clear()
+os.environ.update(told["environment"])
+sys.argv, sys.stdin = ["-c", *told["words"]], io.TextIOWrapper(io.BytesIO(told["input"].encode()))
+exec(told["program"])
+"""
+# Where each test runs in a fork of its own, that fork would need a server of its own.
+MAIN = os.getpid()
+_SERVERS = []
+
 
 def run_module(name, arguments, check=False, user=None, wait=True, prefix=()):
     """The result of a module, or of something else that a machine can be asked. Without ``wait``: a function that waits for it.
 
     ``user`` is the id to run as, for root alone. ``prefix`` is a command that runs another.
     """
-    process = subprocess.Popen(
-        [*prefix, sys.executable, "-c", PROGRAM, name, str(-1 if user is None else user), *sys.path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd="/",
-    )
-    process.stdin.write(json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}))
-    process.stdin.close()
-    process.stdin = None
+    words = (name, str(-1 if user is None else user))
+    given = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)})
+    communicate = _started(prefix, words, given) if prefix or os.getpid() != MAIN else run_program(PROGRAM, *words, given=given)
 
     def finish():
-        said, complained = process.communicate(timeout=patient(60))
+        said, complained = communicate()
         try:
             return json.loads(said)
         except ValueError:
             raise AssertionError("%s said %r and %r" % (name, said, complained)) from None
 
     return finish() if wait else finish
+
+
+def _started(prefix, words, given):
+    """Starts a module. Returns a function that waits for what it says and complains of."""
+    command = [*prefix, sys.executable, "-c", PROGRAM, *words, *sys.path]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
+    process.stdin.write(given)
+    process.stdin.close()
+    process.stdin = None
+    return lambda: process.communicate(timeout=patient(60))
+
+
+def run_program(program, *words, given=""):
+    """The same for another program that has modules loaded: its text, the words of its command line, and its input. Who was killed says nothing."""
+    asks, asked = socket.socketpair()
+    files = [tempfile.TemporaryFile() for _number in range(2)]
+    with asked:
+        sent = array.array("i", [asked.fileno(), *(file.fileno() for file in files)])
+        _server().sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, sent)])
+    asks.settimeout(patient(60))
+    asks.sendall(json.dumps({"program": program, "words": words, "input": given, "environment": dict(os.environ)}).encode())
+    asks.shutdown(socket.SHUT_WR)
+
+    def communicate():
+        with contextlib.ExitStack() as stack:
+            for each in (asks, *files):
+                stack.enter_context(each)
+            if asks.recv(1):
+                raise AssertionError("a module says nothing there")
+            texts = []
+            for file in files:
+                file.seek(0)
+                texts.append(file.read().decode())
+            return texts
+
+    return communicate
+
+
+def _server():
+    if not _SERVERS:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-c", SERVER, str(its.fileno()), *sys.path]
+        with its:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its.fileno()], cwd="/")
+        _SERVERS.append((ours, process))
+    return _SERVERS[0][0]
 
 
 def arguments_are(arguments):
