@@ -48,7 +48,8 @@ del sys.argv[1:4]
 def cluster(tmp_path):
     folder = tmp_path / "kubernetes"
     folder.mkdir()
-    with Cluster(folder, nodes=("web1", "web2", "web3"), grace=0.3, starting=0.3) as cluster:
+    # A pod that ends is still there when the module looks.
+    with Cluster(folder, nodes=("web1", "web2", "web3"), grace=patient(0.3), starting=0.3) as cluster:
         cluster.usual_pods("web1")
         cluster.workload("cart", 3, on="web1")
         cluster.budget("cart", 2)
