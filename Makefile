@@ -14,13 +14,15 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 unexport PYTHONDONTWRITEBYTECODE
 
 # The whole suite. What takes longest comes first, so that no worker is left alone with it in the end: the first parts go to a worker each. Of the integration
-# tests, the files in LONG take longest.
-LONG := $(patsubst %,tests/integration/test_%.py,azure_mistakes azure_handle_events health_probe event_watcher handle_events haproxy_hold nginx_hold awx eda)
-INTEGRATION := $(LONG) $(filter-out $(LONG),$(sort $(wildcard tests/integration/test_*.py)))
+# tests, the files in LONG take longest and share something. Those in SHORT are many and share nothing: they come last, so that all workers end together.
+integration = $(patsubst %,tests/integration/test_%.py,$(1))
+LONG := $(call integration,nginx_hold service_hold roles_load_balancer health_probe_guest imds_simulator_role awx eda scheduled_events_lookup roles_restore_service)
+SHORT := $(call integration,haproxy_configurations haproxy_places haproxy_info hold_records haproxy_hold)
+INTEGRATION := $(LONG) $(filter-out $(LONG) $(SHORT),$(sort $(wildcard tests/integration/test_*.py))) $(SHORT)
 CHECKS := $(patsubst %,tests/checks/test_%.py,sanity style docs collection breakages)
 SUITE := $(firstword $(CHECKS)) tests/molecule $(wordlist 2,3,$(CHECKS)) tests/unit tests/conformance $(wordlist 4,9,$(CHECKS)) \
     $(filter-out $(CHECKS),$(sort $(wildcard tests/checks/test_*.py))) tests/matrix tests/chaos $(INTEGRATION)
-# Much of it is waiting, so four on two cores. A file's tests stay together (the parts of sanity do not, see tests/conftest.py), files begin in the order above.
+# Much of it is waiting, so four on two cores. The tests of a file that share something stay together (see tests/conftest.py), in the order above.
 PARALLEL := --numprocesses 4 --dist loadfile --no-loadscope-reorder
 # Hundreds of runs of one file. They keep time: how many there may be at once is for tests/chaos/stage.py to say.
 CHAOS := --numprocesses 3 --dist worksteal tests/chaos
@@ -41,7 +43,7 @@ help:
 	@echo 'make docs       the documentation site, in build/site'
 	@echo 'make docs-serve the same, and a web server for it on this machine'
 	@echo 'make test-long  chaos, fuzz and version matrix at full length'
-	@echo 'make bench      the benchmarks, each with its peer in the same run'
+	@echo 'make bench      the benchmarks, each with its peer in the same run; PART=NAME chooses one of them, PART=help lists them'
 	@echo 'make release    changelog and package of the version in galaxy.yml; publishes nothing'
 
 demo:
@@ -92,7 +94,7 @@ test-long:
 
 bench:
 	@tests/setup.sh bench
-	$(PYTHON) tests/bench/run.py
+	$(PYTHON) tests/bench/run.py $(patsubst help,--help,$(PART))
 
 release:
 	@tests/setup.sh

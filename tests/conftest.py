@@ -72,16 +72,22 @@ def pytest_timeout_set_timer(item, settings):
     return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=patient(settings.timeout)))
 
 
+def _shares_nothing(path):
+    """Whether no fixture of a file lasts longer than a test, and no test counts the processes that others start."""
+    return 'scope="' not in (ROOT / path).read_text(encoding="utf-8") and path != "tests/integration/test_nginx_hold.py"
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     if config.getvalue("dist") == "loadfile":
         from xdist.scheduler import LoadFileScheduling
 
         class ByFile(LoadFileScheduling):
-            """A file's tests stay together, but for those of the longest file, which share nothing."""
+            """A file's tests stay together, but for those that share nothing and take long: these are dealt one by one."""
 
             def _split_scope(self, nodeid):
-                return nodeid if nodeid.startswith("tests/checks/test_sanity.py") else super()._split_scope(nodeid)
+                path = super()._split_scope(nodeid)
+                return nodeid if path == "tests/checks/test_sanity.py" or path.startswith("tests/integration/") and _shares_nothing(path) else path
 
         return ByFile(config, log)
 
