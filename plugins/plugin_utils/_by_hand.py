@@ -332,7 +332,7 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
         if of_host["nothing"]:
             yield f"Nothing is held for {name}."
         yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
-        if of_host["shown"] and not options.release:
+        if not options.release and any("changed" not in record for record in of_host["shown"]):
             yield f"    To give back what is held for {name} now: {command} -e target={shlex.quote(name)} -e holds_release=true"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
@@ -384,7 +384,7 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool) ->
     """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences."""
     things = ", ".join(" ".join((NOUNS.get(kind, kind), thing)) for kind, _blank, thing in (record["held"].partition(" ") for record in of_host["shown"]))
     if things:
-        yield f"{name}: {'would be' if check else 'was'} given back: {things}."
+        yield f"{name}: {'would be ' if check else ''}released{'' if conflicts else ' and put back as it was found'}: {things}."
     yield from (f"{name}: {conflict}" for conflict in conflicts)
     for label in of_host["still"]:
         yield (

@@ -357,7 +357,8 @@ def test_holds_shows_and_releases(site):
     assert site.admin_states()["web1"] == "drain"
     released = site.run("holds", holds_release=True)
     assert released.status == 0, released.output
-    assert "web1: was given back: HAProxy server www/web1." in released.output and f"web1: Reboot {event_id} still names it" in released.output
+    assert "web1: released and put back as it was found: HAProxy server www/web1." in released.output, released.output
+    assert f"web1: Reboot {event_id} still names it" in released.output
     assert site.admin_states()["web1"] == "ready"
     assert site.records() == []
     wrong = site.run("holds", target="web1,webb")

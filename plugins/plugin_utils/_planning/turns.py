@@ -267,7 +267,7 @@ def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Ma
                 continue
             turn: Turn = {
                 **({"machine": machine} if machine else {}),
-                "name": f"{name} on {machine}" if machine else name,
+                "name": _what(name, machine, todo),
                 "acts": todo,
                 "balancers": balancers,
             }
@@ -281,6 +281,18 @@ def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Ma
             look = None
         turns[name] = [*mine, *(turn for turn in turns[name] if turn is look or "options" not in turn)]
     return turns
+
+
+def _what(name: str, machine: str | None, todo: Sequence[Json]) -> str:
+    """What these acts do for a host, as people see it."""
+    parts, states = {act["part"] for act in todo}, {act["args"].get("state") for act in todo}
+    if "seen" in parts:
+        return f"read the events for {name} on {machine}"
+    if "sent" in parts:
+        return f"approve for {name}"
+    if "absent" in states or "answer" in parts:
+        return f"put {name} back on {machine or 'duty'}"
+    return f"take {name} out on {machine}" if machine else f"take {name} off duty"
 
 
 def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:

@@ -204,7 +204,7 @@ def _reason(state: Json) -> str:
 
 
 def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
-    """What is told of all hosts together: how many were not out, and what the report cannot tell."""
+    """What is told of all hosts together: how many were out at once, and what the report cannot tell."""
     spans = [span for host in hosts for span in host["out"]]
     if not spans:
         return
@@ -214,10 +214,9 @@ def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
         now += change
         if now > most:
             most, since = now, at
-    left = len(hosts) - most
-    if left:
-        verb = "was" if left == 1 else "were"
-        yield f"At any time at least {left} of {len(hosts)} hosts {verb} not out of service (fewest at {Times.at(since)})."
+    if most < len(hosts):
+        verb = "was" if most == 1 else "were"
+        yield f"At most {most} of {len(hosts)} hosts {verb} out of service at the same time (first at {Times.at(since)})."
     elif most > 1:
         yield f"{'Both' if most == 2 else f'All {most}'} hosts were out of service at the same time, first at {Times.at(since)}."
     else:

@@ -274,7 +274,7 @@ class TestLines:
     def test_what_somebody_else_has_changed(self):
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
         said = self.said(Site(web1=(host(), [look(self.held(), servers=[seen])])))
-        assert said[1:4] == [
+        assert said[1:] == [
             "    Somebody else changed it: expected drain, found maint. Nothing changes it as long as that is so. There are two ways on.",
             "    Let it be put back: set it to drain again. The next run does the rest.",
             f"    Keep it as it is, and forget what is held: {self.COMMAND} -e target=web1 -e holds_release=true",
@@ -294,9 +294,11 @@ class TestLines:
     def test_after_the_release(self, standing):
         events = [{"event_id": "e1"}] if standing else []
         decided = Site(web1=(host(events=events), [look(self.held())])).decide(release=True)
-        said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], False))
-        assert said[:2] == ["web1: was given back: HAProxy server www/web1.", "web1: it was left alone"]
-        assert [line.partition(". ")[0] for line in said[2:]] == (["web1: Reboot E1 still names it"] if standing else [])
+        said = list(released("web1", decided["hosts"]["web1"], [], False))
+        assert said[0] == "web1: released and put back as it was found: HAProxy server www/web1."
+        assert [line.partition(". ")[0] for line in said[1:]] == (["web1: Reboot E1 still names it"] if standing else [])
+        said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], True))
+        assert said[:2] == ["web1: would be released: HAProxy server www/web1.", "web1: it was left alone"]
 
 
 class TestRecordsOfNobody:

@@ -387,7 +387,7 @@ def test_the_page_needs_nothing_else_and_shows_every_entry():
         assert (said.partition(": ")[2] if entry["kind"] == "state" else said) in text
     assert "Outcome: completed." in text and "2 more hosts were in service all the time: web2, web3." in text
     assert "Nothing to do: every event is over, and every host is in service." in text
-    assert "At any time at least 2 of 3 hosts were not out of service (fewest at 08:00:" in text and "The collection sees no requests" in text
+    assert "At most 1 of 3 hosts was out of service at the same time (first at 08:00:" in text and "The collection sees no requests" in text
     assert "15 min before its NotBefore" in text and "source: Platform; expected duration not told" in text
     assert "in_progress" not in text and "by us" not in text
 

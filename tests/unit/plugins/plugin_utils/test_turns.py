@@ -157,7 +157,7 @@ def test_a_new_event_is_drained_for(model):
     # One of the others has the time to wait at the balancer.
     assert waits(outcome) == {"web1": LEAVES, "web2": 0.0, "web3": 0.0} and balancer(model) == (["web1"], LEAVES)
     # It goes out before it is looked at.
-    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["web1 on lb1", "web1"]
+    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["take web1 out on lb1", "web1"]
     look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
     # It is idle. Only the second look is missing, so nobody waits longer than for that.
