@@ -29,7 +29,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 MACHINE, CONTROLLER = "machine", "controller"
-AZURE = "azure_load_balancer"
 LISTS = ("acts", "duties", "waiting_for", "conflicts", "warnings", "deprecations")
 
 
@@ -112,7 +111,7 @@ class DutyAction(ActionBase):
         if entry.duty.of_balancer:
             hosts = entry.options["hosts"]
             return MACHINE, "" if machine in hosts else f"It belongs to {', '.join(hosts)}, and this task runs on {machine}: delegate the task there."
-        if entry.duty.type == AZURE:
+        if entry.duty.by_controller:
             at_home = machine in (host, "localhost")
             return CONTROLLER, "" if at_home else f"It is done on the controller, and this task runs on {machine}: run the task without delegate_to."
         return MACHINE, "" if machine == host else f"It is a duty of {host} itself, and this task runs on {machine}: run the task without delegate_to."

@@ -48,6 +48,7 @@ NOT_IN_ENTRIES = ("secret", "tenant", "subscription_id")
 class AzureLoadBalancerDuty(Duty):
     type = "azure_load_balancer"
     traffic = True
+    by_controller = True
     driver_errors = (AzureError,)
     options = dict(
         {name: spec for name, spec in azure_argument_spec().items() if name not in NOT_IN_ENTRIES},

@@ -160,6 +160,8 @@ class Duty:
     traffic = False
     # Whether it is one of the machines in its option hosts, and not of the host itself.
     of_balancer = False
+    # Whether it is looked at and changed by the controller, through an API, and not on a machine.
+    by_controller = False
     # Whether a host may have only one of this type.
     once = False
     # What its name may be.
