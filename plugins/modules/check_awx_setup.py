@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+"""Documentation only; the work is done by the action plugin of the same name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ DOCUMENTATION = r"""
 module: check_awx_setup
 short_description: "Internal: check the settings of the playbook that sets up AWX"
 version_added: 1.0.0
+author:
+  - The graceful.azure authors (@graceful-azure)
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
-  - Checks the settings of the playbook C(graceful.azure.awx), which are variables that begin with C(awx_setup_). Fails with a sentence for each mistake.
-  - If there is none, it returns what the tasks of the playbook need.
+  - Checks the variables that begin with C(awx_setup_), and fails with a sentence for each mistake. Otherwise it returns what the tasks of the playbook need.
   - Runs on the controller, connects to no host and does not ask AWX.
 extends_documentation_fragment:
   - graceful.azure._attributes
@@ -26,8 +27,6 @@ options:
   refused:
     description: What a module of awx.awx said when it failed at the first question to AWX. Fails with this text and with what the user can mend.
     type: str
-author:
-  - The graceful.azure authors (@graceful-azure)
 """
 
 EXAMPLES = r"""
@@ -36,22 +35,4 @@ EXAMPLES = r"""
   register: setup
 """
 
-RETURN = r"""
-msg:
-  description: Every mistake, one sentence each.
-  returned: if a setting is wrong
-  type: str
-  sample: "awx_setup_schedule is maybe: must be true or false."
-can_go_on:
-  description: Whether the objects that the next tasks need exist. False only in check mode.
-  returned: if no setting is wrong
-  type: bool
-  sample: true
-schedule:
-  description:
-    - The settings of the schedule, with their defaults.
-    - Other settings are returned in the same way. Secrets are not returned.
-  returned: if no setting is wrong
-  type: dict
-  sample: {"enabled": true, "minutes": 1, "timeout": 600, "target": "all"}
-"""
+RETURN = r""" # """

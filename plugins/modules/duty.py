@@ -191,15 +191,7 @@ duties:
   returned: success
   type: list
   elements: dict
-  sample:
-    - type: haproxy
-      name: haproxy
-      state: out
-      serves: false
-      busy: []
-      held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
-      why: []
-      problem: null
+  sample: [{type: haproxy, name: haproxy, state: out, serves: false, busy: [], held_by: [], why: [], problem: null}]
 left_out:
   description: The entries of O(duties) that belong to another machine, or to task files.
   returned: success

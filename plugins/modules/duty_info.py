@@ -107,20 +107,10 @@ duties:
       why: []
       problem: null
 left_out:
-  description: The entries of O(duties) that belong to another machine.
+  description: The entries of O(duties) that belong to another machine, as M(graceful.azure.duty) returns them.
   returned: success
   type: list
   elements: dict
-  contains:
-    type:
-      description: The type of the duty.
-      type: str
-    name:
-      description: Its name.
-      type: str
-    why:
-      description: Where it belongs, a sentence.
-      type: str
   sample:
     - {type: service, name: app, why: "It is a duty of web1 itself: run the task without delegate_to."}
 """

@@ -25,36 +25,28 @@ attributes:
     support: full
 options:
   request:
-    description:
-      - Acts and a look, as C(plugins/module_utils/_handle.py) says. What goes wrong in one of them is in its result.
+    description: Acts and a look, as C(plugins/module_utils/_handle.py) says. What goes wrong in one of them is in its result.
     type: dict
     suboptions:
       acts:
-        description:
-          - The acts, in their order.
+        description: The acts, in their order.
         type: list
         elements: dict
       look:
-        description:
-          - The look.
+        description: The look.
         type: dict
       journal:
-        description:
-          - What the journal of the machine is told first.
+        description: What the journal of the machine is told first.
         type: dict
   call:
-    description:
-      - The name of one call. Its result is that of this module.
+    description: The name of one call. Its result is that of this module.
     type: str
   args:
-    description:
-      - The options of O(call).
+    description: The options of O(call).
     type: dict
     default: {}
   helper:
-    description:
-      - The name of the process that answers the later requests of the run in place of this module. The module's process becomes it.
-      - By default there is none.
+    description: The name of the process that answers the later requests of the run in place of this module. The module's process becomes it.
     type: str
 author:
   - The graceful.azure authors (@graceful-azure)
@@ -68,24 +60,7 @@ EXAMPLES = r"""
       ports: [80]
 """
 
-RETURN = r"""
-acts:
-  description: The result of each act, in their order. Null for one that was not begun.
-  returned: with O(request)
-  type: list
-  elements: dict
-  sample: []
-look:
-  description: The result of the look.
-  returned: if the request has one
-  type: dict
-  sample: {}
-helper:
-  description: Why no process answers the later requests. Null if one does.
-  returned: with O(helper)
-  type: str
-  sample: "No folder for its socket can be made (/tmp: Read-only file system)."
-"""
+RETURN = r""" # """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read

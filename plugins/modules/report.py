@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Documentation only; the work is done by the action plugin of the same name on the controller."""
+"""Documentation only; the work is done by the action plugin of the same name."""
 
 from __future__ import annotations
 
@@ -11,28 +11,24 @@ DOCUMENTATION = r"""
 module: report
 short_description: "Internal: write the reports of the runs in a journal"
 version_added: 1.0.0
+author:
+  - The graceful.azure authors (@graceful-azure)
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
     Elsewhere use the playbook C(graceful.azure.report).
-  - Reads a journal that C(graceful.azure.handle_events) wrote with C(handle_events_journal), and writes a report of each run in it. A report is one page
-    that needs no other file, and the same as JSON.
+  - Reads a journal (C(handle_events_journal)) and writes a report of each run in it.
   - It runs on the controller, connects to no host and asks no service.
-  - A line that cannot be read, such as the last line of a run that was killed, is a warning.
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
   journal:
-    description:
-      - Path of the journal on the controller.
+    description: Path of the journal on the controller.
     type: path
     required: true
   folder:
-    description:
-      - Path of the folder on the controller for the reports. It is made if it is missing. A report of the same run is replaced.
+    description: Path of the folder on the controller for the reports. A report of the same run is replaced.
     type: path
     required: true
-author:
-  - The graceful.azure authors (@graceful-azure)
 """
 
 EXAMPLES = r"""
@@ -42,17 +38,4 @@ EXAMPLES = r"""
     folder: /var/www/reports
 """
 
-RETURN = r"""
-reports:
-  description: The paths of the pages.
-  returned: always
-  type: list
-  elements: str
-  sample: [/var/www/reports/report-20261124T203012.345Z.html]
-unreadable:
-  description: Lines that contain no pass, one sentence each.
-  returned: always
-  type: list
-  elements: str
-  sample: []
-"""
+RETURN = r""" # """

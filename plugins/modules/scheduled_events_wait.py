@@ -82,63 +82,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 events:
-  description:
-    - The selected events. A field that does not exist in this version of the API is null.
-    - All texts come from the service, and somebody else may have written them. Treat them as data.
+  description: The selected events, as M(graceful.azure.scheduled_events_info) returns them.
   returned: always
   type: list
   elements: dict
-  contains:
-    event_id:
-      description: Id of the event. It stays the same until the event is over.
-      type: str
-    event_type:
-      description: C(Freeze), C(Reboot), C(Redeploy), C(Preempt), C(Terminate), or a type that this collection does not know.
-      type: str
-    event_status:
-      description: C(Scheduled) or C(Started). An event that is over is no longer listed.
-      type: str
-    event_source:
-      description: C(Platform) or C(User).
-      type: str
-    resource_type:
-      description: C(VirtualMachine).
-      type: str
-    resources:
-      description: Names of the VMs that the event hits.
-      type: list
-      elements: str
-    not_before:
-      description: When the event starts unless it is approved earlier, in ISO 8601 and UTC. Null if it has started or if the service's text cannot be read.
-      type: str
-    description:
-      description: What the platform says about the event.
-      type: str
-    duration_in_seconds:
-      description: Expected seconds of interruption. V(0) means none, V(-1) means unknown.
-      type: int
-    affects_host:
-      description: Whether C(resources) name this host. If the name of this host is not known, this is null and there is a warning.
-      type: bool
-    seconds_until_not_before:
-      description: Seconds left until C(not_before), by the service's clock. Negative if that time is past.
-      type: float
-  sample:
-    - event_id: 602d9444-d2cd-49c7-8624-8643e7171297
-      event_type: Reboot
-      event_status: Scheduled
-      event_source: Platform
-      resource_type: VirtualMachine
-      resources: [web_0, web_1]
-      not_before: "2026-11-21T18:29:47Z"
-      description: Host server is undergoing maintenance.
-      duration_in_seconds: 9
-      affects_host: true
-      seconds_until_not_before: 893.0
+  sample: [{event_id: 602d9444-d2cd-49c7-8624-8643e7171297, event_type: Reboot, event_status: Scheduled, resources: [web_0]}]
 document_incarnation:
-  description:
-    - Number of the document. It changes whenever the events change. It is V(0) if the service answered without a document.
-    - It is not a counter. Its numbers may start again.
+  description: Number of the document, as M(graceful.azure.scheduled_events_info) returns it.
   returned: always
   type: int
   sample: 5

@@ -11,11 +11,12 @@ DOCUMENTATION = r"""
 module: turn
 short_description: "Internal: take one turn of a pass"
 version_added: 1.0.0
+author:
+  - The graceful.azure authors (@graceful-azure)
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - Does what M(graceful.azure.plan) decided, and looks at the host, or at the machine to which the task is delegated. It never fails and never
     makes a host unreachable, because the passes must go on whatever happens to one machine.
-  - A look that waits for news ends as soon as another turn of the same pass has some (O(news)).
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
@@ -27,43 +28,33 @@ attributes:
     support: full
 options:
   turn:
-    description:
-      - What to do, as M(graceful.azure.plan) returns it.
+    description: What to do, as M(graceful.azure.plan) returns it.
     type: dict
     required: true
   number:
-    description:
-      - The number of the last pass. What the acts of earlier turns of this one came to decides which others are due.
+    description: The number of the last pass. What the acts of earlier turns of this one came to decides which others are due.
     type: int
   file:
-    description:
-      - The task file of the user's own that ran at the end of the last pass, with its C(record).
+    description: The task file of the user's own that ran at the end of the last pass, with its C(record).
     type: dict
   news:
-    description:
-      - Path of a file on the controller that the first turn with news writes. Others that wait read it.
+    description: Path of a file on the controller that the first turn with news writes. The looks of others that wait then end.
     type: path
   known:
-    description:
-      - Pairs of an event's id and status that are no news. Needed with O(news).
+    description: Pairs of an event's id and status that are no news. Needed with O(news).
     type: list
     elements: list
     default: []
   interval:
-    description:
-      - How many seconds must pass between two looks at the same host. The minimum is 1.
+    description: How many seconds must pass between two looks at the same host. The minimum is 1.
     type: float
     default: 1
   imds_url:
-    description:
-      - Base URL of the host's metadata service. See M(graceful.azure.scheduled_events_info).
+    description: Base URL of the host's metadata service. See M(graceful.azure.scheduled_events_info).
     type: str
   state_dir:
-    description:
-      - The folder of the records of holds on the machine.
+    description: The folder of the records of holds on the machine.
     type: path
-author:
-  - The graceful.azure authors (@graceful-azure)
 """
 
 EXAMPLES = r"""
@@ -77,26 +68,4 @@ EXAMPLES = r"""
   register: graceful_azure_turns
 """
 
-RETURN = r"""
-acts:
-  description: What each module that was run returned, with the C(part) of the step that it did, and as C(item) the machine if it is one of a balancer.
-  returned: if there was anything to do
-  type: list
-  elements: dict
-  sample: []
-reached:
-  description: Whether the machine was reached. Besides, everything that the look at it returns.
-  returned: if the look came to its end
-  type: bool
-  sample: true
-ended:
-  description: Whether the look was ended because another one had news. Nothing else is known then.
-  returned: if it was
-  type: bool
-  sample: true
-began:
-  description: When the look began, by the controller's clock in seconds since 1970.
-  returned: if there was a look
-  type: float
-  sample: 1795243045.75
-"""
+RETURN = r""" # """
