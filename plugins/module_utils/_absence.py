@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Decides whether an event is over: the service no longer lists it. Pure. Nothing else may conclude that from answers that do not show the event.
 
 An answer with an empty body proves nothing, and neither does a failed read. One document may be old or wrong. So an event is over

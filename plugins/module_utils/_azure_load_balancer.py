@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Addresses in backend pools of Azure Load Balancer, and holds on them: the driver for the engine of holds.
 
 The records are tags of the load balancer. A run on any controller finds them, and asks no VM for them.

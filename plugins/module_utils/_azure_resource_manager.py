@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """The client of Azure Resource Manager: tokens, requests that are repeated where that may help, and operations that take time.
 
 It knows no kind of resource. Every error says which resource was asked for, and what would be right.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Members of clusters, and holds on them: the driver for the engine of holds.
 
 A C(Member) knows one type of cluster: how to ask for its state, and how to take the member out and let it serve again. C(Members) knows the life of a

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """A node of Consul. What takes it out is the maintenance mode of its agent.
 
 In maintenance mode the node has one more check, which is critical, so Consul offers no service of the node. The notes of the check are the reason that was

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """A node of a Kubernetes cluster that its owner runs: cordoned with an annotation of ours, and drained through the eviction API.
 
 The host itself asks the API server. Only what this file says is sent: GET of nodes and of the pods of one node, PATCH of that node, POST of evictions.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """A Redis server that Sentinel watches, as a member of its cluster.
 
 C(SENTINEL FAILOVER) alone loses writes: the former master takes them, and acknowledges them, until Sentinel makes it a replica some ten seconds later.

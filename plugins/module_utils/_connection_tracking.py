@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """The TCP connections that the kernel forwards elsewhere, as those to a container with a published port. They are in none of the tables of sockets.
 
 They are read from the kernel's connection tracking by netlink, which needs no tool, but CAP_NET_ADMIN. Where that is missing, the file

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """What a machine is asked: acts in their order, then a look. One function answers, whoever runs it: a module, or the controller for a machine that runs none.
 
 The look never shows less than the acts have changed, since it comes after them.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Traffic of HAProxy that reaches hosts past their servers: C(dispatch), C(option transparent), servers that take their address from the request, and Lua.
 
 No state of a server stops it, and no counter tells it. What the configuration says is told before an event, and HAProxy tells where its requests go.

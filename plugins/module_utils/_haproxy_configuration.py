@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Reads the configuration files of a running HAProxy, if they can be read.
 
 The runtime socket does not tell which backends use C(use-server) and the like. The command line of the process names its files.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """The ways to make a health answer of this host fail: a file, a service that answers, a command, or the responder of this collection.
 
 Each is an C(Action), and knows nothing of holds but the record that it is shown. On a Windows host a site of IIS may answer as well.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Makes this host's own health answer fail, so that whoever probes it sends no new requests: the driver for the hold engine.
 
 The balancer is told nothing. It asks the host, and must have noticed after a time that the user knows. How the answer is made to fail is in

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """The helper: the process of a module that goes on for the length of a run, and answers the later requests of that run.
 
 A module is packed, sent, unpacked and compiled for each request. The helper has all that behind it. It is a fork of the module's process, and

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Asks the helper of a run (C(_helper.py)). The controller sends the text of this file to Python as a command, with the request on standard input.
 
 It is the whole price of a request, so it imports next to nothing, not even C(socket). Any Python 3 will do.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Sites and application pools of IIS, and holds on them: the driver for the engine of holds.
 
 A site that is stopped refuses new requests, and those under way go on. A pool that is stopped ends when they have ended: until then it is stopping.

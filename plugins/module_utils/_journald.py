@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Writes an entry to the journal of systemd on this machine, in the journal's own protocol. Without such a journal, nothing happens.
 
 An entry is a message of fields. A field is C(NAME=value) and a line break. A value with line breaks comes as the name, a line break, its length in 8 bytes,

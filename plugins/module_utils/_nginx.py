@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """The nginx that runs on this machine: its processes, the test of its configuration, and the reload.
 
 No other socket or page tells about it: open-source nginx shows neither its upstreams nor their requests.

@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Connections that the workers of nginx have to a server, also those of workers from before a reload.
 
 nginx tells nothing about them, so they are read from the kernel. Only root and nginx's own user may see which process has which connection. For

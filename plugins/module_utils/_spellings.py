@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """Addresses are written in many ways. Here they are compared. Pure: nobody is asked, so names stay names.
 
 A line of nginx has an address in one of many spellings: with or without a port, as a name, in brackets. What counts is where it leads.

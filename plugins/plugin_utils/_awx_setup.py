@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The settings of the playbook awx: what is wrong with them, and what follows from them. Private to the collection; pure.
+"""The settings of the playbook awx: what is wrong with them, and what follows from them. Pure.
 
 A mistake is what AWX would refuse when half of the objects exist already, or would accept and never do.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the playbook holds shows and what it releases. Private to the collection; pure.
+"""What the playbook holds shows and what it releases. Pure.
 
 Three questions, in the order in which the playbook asks them: what does the user want (C(read_options)), where are the records
 of a target (C(read_places)), and what follows from the looks there (C(decide)).

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which ansible-core runs here, and is it supported? Private to the collection.
+"""Which ansible-core runs here, and is it supported?
 
 C(requires_ansible) in C(meta/runtime.yml) only makes Ansible warn, and the run goes on.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The base of the actions behind C(duty) and C(duty_info): which entry of a list of duties is done where. Private to the collection.
+"""The base of the actions behind C(duty) and C(duty_info): which entry of a list of duties is done where.
 
 A task runs on one machine, and no other is connected to. What belongs to this machine is done by the module there. What Azure's API does is done here, on
 the controller. All else is left out, with a word.

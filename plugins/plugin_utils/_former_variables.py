@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The former variables of a host, which nobody reads any more, and what takes their place. Private to the collection; pure.
+"""The former variables of a host, which nobody reads any more, and what takes their place. Pure.
 
 Whoever still sets one is told so, with the entry of C(graceful_azure_duties) or the variable that takes its place.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the controller asks the helper of a run on a machine. Private to the collection.
+"""How the controller asks the helper of a run on a machine.
 
 The first request to a machine is a module, whose process goes on as the helper (C(module_utils/_helper.py)). Later ones are a command that asks it.
 Nothing is remembered from request to request: the name of the helper follows from the run, the machine, the user, the environment of the task and

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The base of actions that look at a machine: a host, or a balancer's machine. Private to the collection.
+"""The base of actions that look at a machine: a host, or a balancer's machine.
 
 A machine may be silent, half dead or set up wrong. The passes of the playbook handle_events must go on all the same, so a look never fails. Its
 result says so instead:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a look that sees a new event ends the looks that wait. Private to the collection."""
+"""How a look that sees a new event ends the looks that wait."""
 
 from __future__ import annotations
 

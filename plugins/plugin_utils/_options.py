@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options as users write them, checked: their types, choices and limits, and what is a port, a path or an address. Private to the collection; pure.
+"""Options as users write them, checked: their types, choices and limits, and what is a port, a path or an address. Pure.
 
 A mistake is a sentence that begins with what people call the option.
 """

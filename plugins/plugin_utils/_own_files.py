@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Task files of the user's own: which of them is due, and when is it done? Private to the collection; pure.
+"""Task files of the user's own: which of them is due, and when is it done? Pure.
 
 Ansible itself runs such a file, so no act can. An act puts the record of the file (module C(task_hold)) and then waits: the pass runs the file once, after
 its plan, and in the next pass the same act records that the file is done, if the file has said so. Until then nothing that comes later is done.

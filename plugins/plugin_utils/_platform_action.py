@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The base of actions that run the module of their name, or what stands for it on the host's platform. Private to the collection."""
+"""The base of actions that run the module of their name, or what stands for it on the host's platform."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pass from a journal, planned again. Private to the collection; pure.
+"""A pass from a journal, planned again. Pure.
 
 A line of the journal (see the action C(plan)) holds all that a pass was planned from and what
 was decided, so the plan of this collection's version can be held against what a run did.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds mistakes in the C(when) of a rule before there is an event. Private to the collection; pure.
+"""Finds mistakes in the C(when) of a rule before there is an event. Pure.
 
 JMESPath accepts nearly everything. If a word is misspelt or types do not match, it yields null or false, and the rule would silently never decide.
 So jmespath evaluates the expression here for a few sample events, and every value is noted. If a comparison or a call does not make sense for any

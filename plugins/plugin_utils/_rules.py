@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rules that say what is done for an event. Private to the collection; pure, no I/O.
+"""The rules that say what is done for an event. Pure, no I/O.
 
 C(check_rules) checks the whole list before it is used and returns every mistake as a sentence. C(rules_of) turns the name of a preset into its
 list. C(rule_for) finds the rule that decides for an event, and needs a list without mistakes.

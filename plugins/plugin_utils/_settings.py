@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the variables of the hosts say, checked and brought into the plan's form. Private to the collection; pure but for the task files that it parses.
+"""What the variables of the hosts say, checked and brought into the plan's form. Pure but for the task files that it parses.
 
 What a host hands over is in C(_duties/listed.py), and what its former variables mean in C(_former_variables.py). The playbook checks the variables of all
 hosts before the first pass, and a role that is used alone checks those that it reads. Both call the functions here.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether task files of the user's own can be loaded. Private to the collection."""
+"""Whether task files of the user's own can be loaded."""
 
 from __future__ import annotations
 

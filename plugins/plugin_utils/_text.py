@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes times, numbers and text from outside in the form in which people read them. Private to the collection."""
+"""Writes times, numbers and text from outside in the form in which people read them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A time limit for what an action does. Private to the collection.
+"""A time limit for what an action does.
 
 The limit also ends a call that hangs in a connection: it raises an error there, and ends the processes for which the connection waits.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names for the data that the parts hand to each other, for annotations. Private to the collection.
+"""Names for the data that the parts hand to each other, for annotations.
 
 Most of this data is JSON: what modules take and return, and what a plan says. Nothing is checked here.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The values of variables. A variable that cannot be resolved is a mistake and does not count as not set. Private to the collection."""
+"""The values of variables. A variable that cannot be resolved is a mistake and does not count as not set."""
 
 from __future__ import annotations
 

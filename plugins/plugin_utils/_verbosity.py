@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What people see of results that only the collection itself reads. Private to the collection."""
+"""What people see of results that only the collection itself reads."""
 
 from __future__ import annotations
 

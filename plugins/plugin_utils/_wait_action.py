@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The base of actions that wait on a host that may go away meanwhile. Private to the collection.
+"""The base of actions that wait on a host that may go away meanwhile.
 
 A module that waits for minutes ends when its host reboots. If the host falls silent, the task hangs for minutes more. So the action calls the module
 again and again, for a short time each. A call ends by itself on the host, and a lost connection costs no more than one call.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wrong with the variables of the role event_watcher, as far as the controller can tell. Private to the collection; pure."""
+"""What is wrong with the variables of the role event_watcher, as far as the controller can tell. Pure."""
 
 from __future__ import annotations
 

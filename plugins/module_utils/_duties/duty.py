@@ -2,9 +2,6 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# Note that this module util is **PRIVATE** to the collection. It can have breaking changes at any time.
-# Do not use this from other collections or standalone plugins/modules!
-
 """What every duty has in common on the machine on which it is looked at, taken off and put back.
 
 A C(Duty) is one entry of C(graceful_azure_duties). Its file is a thin adapter: the drivers of the hold engine know the things and their records. All duties

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Azure Load Balancer: the host's address in a pool. Private to the collection; pure.
+"""Azure Load Balancer: the host's address in a pool. Pure.
 
 Azure is asked and changed from the controller. The records are tags of the load balancer, so neither the VM nor a file of the controller is needed.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Members of clusters as drain steps, one kind for each type of cluster. Private to the collection; pure."""
+"""Members of clusters as drain steps, one kind for each type of cluster. Pure."""
 
 from __future__ import annotations
 

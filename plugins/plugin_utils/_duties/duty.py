@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What one type of duty says of its entries in C(graceful_azure_duties). Private to the collection; pure."""
+"""What one type of duty says of its entries in C(graceful_azure_duties). Pure."""
 
 from __future__ import annotations
 

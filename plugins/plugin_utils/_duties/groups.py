@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The duties of a host that bring no traffic, and which of them are one act. Private to the collection; pure.
+"""The duties of a host that bring no traffic, and which of them are one act. Pure.
 
 The settings are read in C(_duties/listed.py).
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A balancer that decides by the host's own health answer. Private to the collection; pure.
+"""A balancer that decides by the host's own health answer. Pure.
 
 The machine that is looked at and changed is the host itself. Its records lie there, too, so the look at the host reads them.
 """

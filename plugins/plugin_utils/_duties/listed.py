@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The list C(graceful_azure_duties): what is wrong with it, and what it says in the plan's form. Private to the collection; pure."""
+"""The list C(graceful_azure_duties): what is wrong with it, and what it says in the plan's form. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""nginx: lines of its configuration that lead to the host. Private to the collection; pure."""
+"""nginx: lines of its configuration that lead to the host. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host to which nothing brings traffic: it is only drained, and taken to serve, because nobody else can tell. Private to the collection; pure."""
+"""A host to which nothing brings traffic: it is only drained, and taken to serve, because nobody else can tell. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a type of drain step has to tell. Private to the collection; pure.
+"""What a type of drain step has to tell. Pure.
 
 A drain step is one thing that is taken out of duty on a host besides its balancer, and put back later. Its module is a driver of the hold engine: it
 looks, acts and looks again, and records what it found. It returns C(done) (what it has read back, never what a command's exit said), C(waiting_for),

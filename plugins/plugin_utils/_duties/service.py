@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A service as a drain step: a unit of systemd, or what the host has in its place. Private to the collection; pure."""
+"""A service as a drain step: a unit of systemd, or what the host has in its place. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Task files of the user's own, which may also stand for a balancer. Private to the collection; pure.
+"""Task files of the user's own, which may also stand for a balancer. Pure.
 
 There is only the record to look at (module C(task_hold)): it is put before C(out) first runs, says when that is done, and is removed when C(in) is done.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a type of duty says that brings traffic to a host. Private to the collection; pure.
+"""What a type of duty says that brings traffic to a host. Pure.
 
 Such a type turns the observations of its machines into places, and returns the options of the next looks at them. It knows no other type.
 """

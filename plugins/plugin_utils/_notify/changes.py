@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The changes that people are told of. Private to the collection; pure.
+"""The changes that people are told of. Pure.
 
 Each has a key. What is in the list of the keys that were told is not told again, so that runs which find the same do not say it again and again.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The entries of C(handle_events_notify): what is wrong with them, and what each of them sends. Private to the collection; pure.
+"""The entries of C(handle_events_notify): what is wrong with them, and what each of them sends. Pure.
 
 No sentence here tells more of a URL than how it begins, because the rest may be a secret.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has told people, has yet to tell them, and is telling them. Private to the collection. Touches one file of the controller, and processes.
+"""What a run has told people, has yet to tell them, and is telling them. Touches one file of the controller, and processes.
 
 One process at a time sends (C(send.py)), and nobody waits for it but the end of the run. What happens meanwhile is told together, once it has ended. What
 was told is kept in a file, because the next run finds the same events and hosts.

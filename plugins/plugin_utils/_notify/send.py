@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends notifications by Apprise, as a process of its own that no run waits for. Private to the collection. All that knows Apprise is here.
+"""Sends notifications by Apprise, as a process of its own that no run waits for. All that knows Apprise is here.
 
 The standard input has JSON, either of two. C(urls) by label: nothing is sent, and the standard output has a sentence by the label of each URL that Apprise
 does not take. Or C(messages) as C(entries.py) makes them, C(seconds) that all of them may take, and C(result), the file to which a sentence is written for each

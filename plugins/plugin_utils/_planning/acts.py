@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which modules take a step, where, and in which order? Private to the collection; pure.
+"""Which modules take a step, where, and in which order? Pure.
 
 A step is taken in the turn of its host, one act after the other. An act has
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""May this event be approved now, and by whom? Private to the collection; pure."""
+"""May this event be approved now, and by whom? Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whose turn is it in each cluster? Private to the collection; pure.
+"""Whose turn is it in each cluster? Pure.
 
 Targets that are members of one cluster go out one after the other: a cluster that lost several members may stop what it runs. A member that is out
 counts until it is back. Like the minimum in service, this gives way shortly before the impact.

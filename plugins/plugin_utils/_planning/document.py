@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What does the document of a pass look like, and is this one usable? Private to the collection; pure.
+"""What does the document of a pass look like, and is this one usable? Pure.
 
 The document is JSON, so a journal can keep it and a pass can be planned again from it:
 

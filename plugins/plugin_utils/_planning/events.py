@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which events stand, whom do they name, and which rule decides? Private to the collection; pure."""
+"""Which events stand, whom do they name, and which rule decides? Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is known of one host? Private to the collection; pure."""
+"""What is known of one host? Pure."""
 
 from __future__ import annotations
 

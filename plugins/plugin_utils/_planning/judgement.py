@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What does an observation mean: busy and with what, idle, ready, over, given back? Private to the collection; pure.
+"""What does an observation mean: busy and with what, idle, ready, over, given back? Pure.
 
 Each judgement is made only here, with the words that people read.
 """

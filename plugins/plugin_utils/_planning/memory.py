@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What must the next pass know? Private to the collection; pure.
+"""What must the next pass know? Pure.
 
 Each pass reads the memory of the former one here, and writes it here once, at its end. It is JSON: a journal keeps it.
 """

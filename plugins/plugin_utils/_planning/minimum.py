@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""May this host go out, as far as the minimum in service is concerned, and until when does the minimum count? Private to the collection; pure."""
+"""May this host go out, as far as the minimum in service is concerned, and until when does the minimum count? Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What do all observations say together? Hosts with their places, events and holds. Private to the collection; pure."""
+"""What do all observations say together? Hosts with their places, events and holds. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The interface between the plan and the duties that bring traffic: places. Private to the collection; pure.
+"""The interface between the plan and the duties that bring traffic: places. Pure.
 
 A place is one spot at which traffic reaches a host, such as a server in a backend of HAProxy. The plan knows places, but no kind of balancer. A
 type of duty knows one kind of balancer. It turns the observations of its machines into places, and returns the options of the next looks at them.

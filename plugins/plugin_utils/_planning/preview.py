@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What does check mode say about each event: which rule decides, what will be done, why and when? Private to the collection; pure."""
+"""What does check mode say about each event: which rule decides, what will be done, why and when? Pure."""
 
 from __future__ import annotations
 

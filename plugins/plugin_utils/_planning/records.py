@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What do the records tell about events and hosts? Private to the collection; pure.
+"""What do the records tell about events and hosts? Pure.
 
 A run that was killed leaves only the records of its holds. What the next run must know is read from them here.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What state is a host in, and what do people read about it? Private to the collection; pure."""
+"""What state is a host in, and what do people read about it? Pure."""
 
 from __future__ import annotations
 

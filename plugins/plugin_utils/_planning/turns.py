@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What does each host do in the next pass, and how long does it wait there? Private to the collection; pure.
+"""What does each host do in the next pass, and how long does it wait there? Pure.
 
 A look costs some milliseconds, so each pass looks at every machine. If there is nothing to do, the looks on the hosts wait for news, and a new event
 ends all of them at once. While a host is drained or brought back, passes follow each other quickly.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a judgement returns: whether it holds, why, and until when. Private to the collection; pure.
+"""What a judgement returns: whether it holds, why, and until when. Pure.
 
 The sentence is written where the decision falls. Whoever needs to know what a sentence is about asks for its kind, and never reads the sentence.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which collections of others a run needs, and whether the controller has them. Private to the collection."""
+"""Which collections of others a run needs, and whether the controller has them."""
 
 from __future__ import annotations
 

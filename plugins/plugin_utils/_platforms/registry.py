@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What runs on a host in place of a module of this collection. Private to the collection.
+"""What runs on a host in place of a module of this collection.
 
 On Linux that is the module itself. On Windows it is the same Python on the controller (C(windows.py)), which reaches the host by modules of others.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Windows host, as an action reaches it: modules of C(ansible.windows) and three short scripts. Private to the collection.
+"""A Windows host, as an action reaches it: modules of C(ansible.windows) and three short scripts.
 
 It only reads what they return. PowerShell turns a list of one thing into that thing, numbers into texts and empty lists into null, so everything is
 brought into one form here.

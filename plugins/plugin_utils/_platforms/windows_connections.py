@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The connections of a Windows host and its own addresses, as a look tells them. Private to the collection."""
+"""The connections of a Windows host and its own addresses, as a look tells them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the health answer of a Windows host is made to fail, and what the modules for health answers need of such a host. Private to the collection."""
+"""How the health answer of a Windows host is made to fail, and what the modules for health answers need of such a host."""
 
 from __future__ import annotations
 

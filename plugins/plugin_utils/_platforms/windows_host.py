@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a look reads of a Windows host: its records, events, connections and clock. Private to the collection."""
+"""What a look reads of a Windows host: its records, events, connections and clock."""
 
 from __future__ import annotations
 

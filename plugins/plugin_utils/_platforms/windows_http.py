@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""HTTP as a Windows host sends it: the client of its metadata service, and its own answers. Private to the collection.
+"""HTTP as a Windows host sends it: the client of its metadata service, and its own answers.
 
 Each request is one call of C(win_uri). That module also sends requests in check mode, so nothing here sends an approval then.
 """

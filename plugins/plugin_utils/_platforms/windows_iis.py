@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The IIS of a Windows host, as its driver sees it: modules of C(microsoft.iis). Private to the collection.
+"""The IIS of a Windows host, as its driver sees it: modules of C(microsoft.iis).
 
 The module for pools makes a pool that is not there, so nothing is told to a pool that was not seen.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The modules of this collection as they run for a Windows host: on the controller. Private to the collection.
+"""The modules of this collection as they run for a Windows host: on the controller.
 
 Options, decisions and results are those of the modules themselves. Only what they read and change is another machine.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The records of holds on a Windows host. Private to the collection.
+"""The records of holds on a Windows host.
 
 The files are those of other hosts: the same format, the same names. They lie in C(%ProgramData%\\graceful_azure). A script writes each of them beside the
 old one and then replaces it, if the old one is still what was read. So a record that somebody else has changed meanwhile is never overwritten, and no

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of a Windows host, as the driver of services sees them. Private to the collection."""
+"""The services of a Windows host, as the driver of services sees them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A role that is used alone: one host takes the steps of a run, and here the user has decided which. Private to the collection; pure.
+"""A role that is used alone: one host takes the steps of a run, and here the user has decided which. Pure.
 
 Acts, looks, what makes a host idle, and the words are those of the passes. A role is a row of passes, too: in each of them the host takes its turns,
 and then C(one_pass) says what it does in the next one, or that the role has ended.

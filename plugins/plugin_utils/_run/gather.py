@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the hosts have registered in a pass: what was observed, and what their steps came to. Private to the collection; pure.
+"""What the hosts have registered in a pass: what was observed, and what their steps came to. Pure.
 
 C(known) is always, per host, its variables; None if it has left the play. C(last) is what the former pass returned.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One pass of a run, from what the hosts have registered to what they do next. Private to the collection.
+"""One pass of a run, from what the hosts have registered to what they do next.
 
 A pass works on plain data: what it returns is what the next one gets as C(last).
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is told of a pass: lines, journal, report, metrics, notices. Private to the collection.
+"""What is told of a pass: lines, journal, report, metrics, notices.
 
 Each sink is told of every pass, and returns what went wrong, as sentences. A run goes on without it, because the hosts matter more.
 """

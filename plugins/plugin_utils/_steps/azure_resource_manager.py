@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Azure Resource Manager: how it is reached, and how an event is approved through it. Private to the collection; pure."""
+"""Azure Resource Manager: how it is reached, and how an event is approved through it. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How far a host is drained, or taken back. Private to the collection; pure."""
+"""How far a host is drained, or taken back. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For which events a role acts, and how long it may take. Private to the collection; pure."""
+"""For which events a role acts, and how long it may take. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How far the role restore_service has come. Private to the collection; pure."""
+"""How far the role restore_service has come. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Questions to the registered result of a task. Private to the collection; pure.
+"""Questions to the registered result of a task. Pure.
 
 A result is what a module returned, with C(unreachable), C(failed), C(skipped) and C(changed) as Ansible registers them. A result of a
 loop over machines has its machine in C(item).

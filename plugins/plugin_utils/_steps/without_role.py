@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The result of a step that was taken by its acts. Private to the collection; pure.
+"""The result of a step that was taken by its acts. Pure.
 
 C(done): the results of the acts so far, each with its C(part) (see C(_planning/acts.py)). C(item) is the machine, if the act ran on another machine
 than the host.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a report, JSON for programs and HTML for people, and the file of the metrics. Private to the collection. Touches these files alone."""
+"""The files of a report, JSON for programs and HTML for people, and the file of the metrics. Touches these files alone."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What many reports say of each type of event, so that people set their time limits by what really happened. Private to the collection; pure.
+"""What many reports say of each type of event, so that people set their time limits by what really happened. Pure.
 
 Several runs may have reported the same event: one that was killed, and the one after it. What they say of it is put together.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is written to the journal of systemd on each host: its new state. Private to the collection; pure.
+"""What is written to the journal of systemd on each host: its new state. Pure.
 
 A look at the host or an act on it carries the entry, so it costs no module of its own.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stories of the runs in a journal. Private to the collection; pure.
+"""The stories of the runs in a journal. Pure.
 
 A line of the journal does not say what the plan remembered after that pass. The line after it does, because its pass began with that. The last pass of a
 run is planned again.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics of a run, as the text that the textfile collector of Prometheus' node_exporter reads. Private to the collection; pure.
+"""The metrics of a run, as the text that the textfile collector of Prometheus' node_exporter reads. Pure.
 
 A run ends, but a counter must not begin again with the next run. So a run adds to what the file said when it began.
 """

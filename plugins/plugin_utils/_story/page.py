@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A report, and what many of them say, as an HTML page that needs no script and no other file. Private to the collection; pure, but for the templates
+"""A report, and what many of them say, as an HTML page that needs no script and no other file. Pure, but for the templates
 that it reads.
 
 Everything in a report may come from outside, so the templates escape all of it.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What happened in a run: it is put together pass by pass, while the run goes on or later from its journal. Private to the collection; pure.
+"""What happened in a run: it is put together pass by pass, while the run goes on or later from its journal. Pure.
 
 A story is JSON. Its schema is C(docs/report.schema.json). All moments are Unix seconds by the controller's clock.
 """
