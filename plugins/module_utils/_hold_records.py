@@ -23,6 +23,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, why_lost
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -562,11 +563,6 @@ def holders(record: Record | None) -> list[str]:
     if record is None:
         return []
     return sorted(record["events"], key=lambda event_id: (record["events"][event_id]["since"], event_id))
-
-
-def fold(event_id: str) -> str:
-    """Event ids are kept as given and compared without case."""
-    return event_id.strip().lower()
 
 
 def is_json(value: object) -> bool:

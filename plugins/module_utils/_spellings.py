@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses are written in many ways. Here they are compared. Pure: nobody is asked, so names stay names.
+"""Addresses and ids are written in many ways. Here they are compared. Pure: nobody is asked, so names stay names.
 
 A line of nginx has an address in one of many spellings: with or without a port, as a name, in brackets. What counts is where it leads.
 """
@@ -82,10 +82,13 @@ def spelled(address: str) -> str:
     return place_text((host, int(port) if port.isdecimal() else DEFAULT_PORTS["http"]))
 
 
+def address_text(address: str, port: int | None) -> str:
+    """An address and a port as people write them, and as the modules read them. Without a port of its own, that of the client is taken."""
+    return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port or 0)
+
+
 def place_text(place: Place) -> str:
-    if isinstance(place, str):
-        return UNIX + place
-    return ("[%s]:%d" if ":" in place[0] else "%s:%d") % place
+    return UNIX + place if isinstance(place, str) else address_text(*place)
 
 
 def place_json(place: Place) -> dict[str, Any]:
@@ -112,3 +115,8 @@ def is_same_host(place: Place, own: Collection[Place], others: Collection[Place]
         return False
     address = place[0]
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
+
+
+def fold(event_id: str) -> str:
+    """Event ids are kept as given and compared without case."""
+    return event_id.strip().lower()

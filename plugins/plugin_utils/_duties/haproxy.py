@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, TWO_WAYS, Claim, TrafficDuty, without_hosts
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, address_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     BALANCER,
     CHANGED,

@@ -11,18 +11,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import LOOPBACK, address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-LOOPBACK = ("127.0.0.1", "::1")
-
-
-def address_text(address: str, port: int | None) -> str:
-    """An address and a port as people write them, and as the modules read them."""
-    port = port or 0  # none of its own: the client's is taken
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def addresses_of(hosts: Collection[Host], partial: bool = False) -> Addresses:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASKED, Rule, rule_for
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 LAG = 10.0
 """Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
-
-
-def fold(event_id: str) -> str:
-    return event_id.lower()
 
 
 @dataclass

@@ -10,10 +10,11 @@ import math
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import APART
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError, Run
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, fold, meet_events, name_members
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, meet_events, name_members
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, read_memory

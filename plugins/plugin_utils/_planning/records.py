@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE

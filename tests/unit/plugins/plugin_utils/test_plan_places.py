@@ -10,7 +10,8 @@ import copy
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import address_text, addresses_of
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 
