@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables i
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass, refused
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import names_for_role, read_role
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import of_hosts, resolve, unsaid_connections
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 STRETCH = 50
@@ -58,11 +58,7 @@ class ActionModule(ActionBase):
         if mistakes:
             return dict(refused("; ".join(mistakes)), connection=usual, unsaid_connections=[])
         machines = {machine for balancer in settings.get("load_balancers", ()) for machine in balancer["hosts"]}
-        said = {machine: self._variables(machine, hostvars).get("ansible_connection") for machine in sorted(machines)}
+        said = {machine: variables.get("ansible_connection") for machine, variables in of_hosts(sorted(machines), hostvars, self._task).items()}
         settings["used"]["await_checks"] = task_vars.get(AWAIT_CHECKS)
         begun = begin(role, name, settings, time.time(), self._task.check_mode)
         return dict(begun, connection=usual, unsaid_connections=unsaid_connections(said, usual))
-
-    def _variables(self, name, hostvars):
-        """All that a host has, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
-        return hostvars._variable_manager.get_vars(play=self._task.get_play(), host=hostvars._inventory.get_host(name), task=self._task)

@@ -38,7 +38,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.files import METRICS_ENDING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import of_hosts, resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 FOLDER = "graceful_azure_state_dir"
@@ -139,11 +139,6 @@ def _may_be_behind_a_balancer(variables):
     return not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties)
 
 
-def _unsaid(variables, usual):
-    """C(unsaid_connections) of these machines. C(variables): those of each."""
-    return unsaid_connections({name: found.get("ansible_connection") for name, found in variables.items()}, usual)
-
-
 class ActionModule(ActionBase):
     """Checks all hosts of the play for the playbook, or what the responder of one host needs."""
 
@@ -171,7 +166,7 @@ class ActionModule(ActionBase):
     def _check_run(self, task_vars):
         hostvars = task_vars["hostvars"]
         values, unresolved = {}, {}
-        variables = self._variables(task_vars["ansible_play_hosts_all"], hostvars)
+        variables = of_hosts(task_vars["ansible_play_hosts_all"], hostvars, self._task)
         for name, of_host in variables.items():
             values[name], unresolved[name] = resolve(self._templar, names_for_run(), of_host)
             values[name].update(written_former(of_host))
@@ -181,7 +176,8 @@ class ActionModule(ActionBase):
         begun["connection"] = usual_connection()
         machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
         known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
-        begun["unsaid_connections"] = _unsaid(known, begun["connection"])
+        said = {name: of_machine.get("ansible_connection") for name, of_machine in known.items()}
+        begun["unsaid_connections"] = unsaid_connections(said, begun["connection"])
         if task_vars.get(NOTIFY):
             mistakes.extend(notices.mistakes(self._templar, task_vars))
         mistakes.extend(forbidden(load_extra_vars(self._loader)))
@@ -191,11 +187,6 @@ class ActionModule(ActionBase):
         mistakes.extend(lacking(of_platforms, settings))
         warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"])]
         return begun, warnings, mistakes
-
-    def _variables(self, names, hostvars):
-        """All that these hosts have, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
-        manager, play = hostvars._variable_manager, self._task.get_play()
-        return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=self._task) for name in names}
 
     def _mistakes_of_balancers(self, settings, hostvars):
         """Mistakes in what the balancers' machines say of themselves: C(graceful_azure_state_dir), and former variables."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible import constants as C
 from ansible import context
@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
 
 if TYPE_CHECKING:
+    from ansible.playbook.task import Task
     from ansible.template import Templar
 
 
@@ -37,6 +38,12 @@ def resolve(templar: Templar, names: Iterable[str], variables: Variables) -> tup
             except AnsibleError as error:
                 mistakes[name] = f"{name}: {variables[name]!r} cannot be resolved: {first_line(error)}"
     return values, mistakes
+
+
+def of_hosts(names: Iterable[str], hostvars: Any, task: Task) -> dict[str, Variables]:
+    """All that these hosts have, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
+    manager, play = hostvars._variable_manager, task.get_play()
+    return {name: manager.get_vars(play=play, host=hostvars._inventory.get_host(name), task=task) for name in names}
 
 
 def usual_connection() -> str:

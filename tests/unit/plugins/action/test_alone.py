@@ -19,7 +19,7 @@ def begin(patch, role="load_balancer", **known):
     action = alone.ActionModule.__new__(alone.ActionModule)
     action._task = type("Task", (), {"get_play": staticmethod(Play), "check_mode": False})
     action._templar, action._loader = None, DataLoader()
-    action._variables = lambda name, _hostvars: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name]
+    patch.setattr(alone, "of_hosts", lambda names, _hostvars, _task: {name: {"lb1": {"ansible_connection": "local"}, "lb2": {}}[name] for name in names})
     patch.setattr(alone, "resolve", lambda _templar, _names, variables: (known, {}))
     return action._begin(role, {"hostvars": {"lb1": {}, "lb2": {}}, "playbook_dir": "/", "inventory_hostname": "web1"})
 
