@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from pathlib import Path
 
 import ansible_test
 import pytest
+from ansible_test._util.target.common.constants import CONTROLLER_PYTHON_VERSIONS, REMOTE_ONLY_PYTHON_VERSIONS
 
 from tests.support.ansible_test import CACHE, copy_checkout, fill_pip_cache, path_of_real_pythons
 from tests.support.checkout import BUILD, must_pass
@@ -19,11 +21,21 @@ from tests.support.checkout import BUILD, must_pass
 SKIPPED = ["pslint"]
 # Each of them takes as long as all others together, and tests/conftest.py has them run side by side.
 LONG = ["import", "pylint"]
+PYTHONS = [python for python in (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS) if shutil.which(f"python{python}", path=path_of_real_pythons())]
 
 
+# What imports with the oldest and with the newest Python does so with those between them.
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", [*LONG, "others"])
-def test_sanity(part):
+@pytest.mark.parametrize(
+    ("part", "pythons"),
+    [
+        pytest.param("import", [PYTHONS[0], PYTHONS[-1]], id="import"),
+        pytest.param("pylint", [None], id="pylint"),
+        pytest.param("others", [None], id="others"),
+        pytest.param("import", PYTHONS[1:-1], id="import with every other Python", marks=pytest.mark.long),
+    ],
+)
+def test_sanity(part, pythons):
     choice = [word for name in [*SKIPPED, *LONG] for word in ("--skip-test", name)] if part == "others" else ["--test", part]
     CACHE.mkdir(parents=True, exist_ok=True)
     # The environments that ansible-test makes are this part's alone.
@@ -31,6 +43,7 @@ def test_sanity(part):
         fcntl.flock(lock, fcntl.LOCK_EX)
         copy = copy_checkout(BUILD / "sanity" / part)
         fill_pip_cache(Path(ansible_test.__path__[0]))
-        command = ["ansible-test", "sanity", "--local", "--color", "no", *choice]
-        said = must_pass(*command, cwd=copy, env={"PATH": path_of_real_pythons()}, timeout=570, telling="ERROR|FATAL")
-    assert "All targets skipped" not in said, said
+        for python in pythons:
+            command = ["ansible-test", "sanity", "--local", "--color", "no", *choice, *(["--python", python] if python else [])]
+            said = must_pass(*command, cwd=copy, env={"PATH": path_of_real_pythons()}, timeout=570, telling="ERROR|FATAL")
+            assert "All targets skipped" not in said, said
