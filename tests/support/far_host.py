@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,9 +16,8 @@ from tests.support import sshd
 from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
 
-# Of the range for benchmarks, one pair for each process.
-NUMBER = os.getpid() % 60
-NEAR, FAR = f"198.18.77.{4 * NUMBER + 1}", f"198.18.77.{4 * NUMBER + 2}"
+# How many there may be at once: each has two addresses of the range for benchmarks.
+NUMBERS = 60
 
 
 class FarHost:
@@ -27,20 +25,27 @@ class FarHost:
 
     def __init__(self, folder):
         self.folder = folder
-        self.name = f"ga-wait-{NUMBER}"
-        self.link = f"gaw{NUMBER}"
-        ip(f"netns add {self.name}")
-        ip(f"link add {self.link} type veth peer name inner netns {self.name}", f"addr add {NEAR}/30 dev {self.link}", f"link set {self.link} up")
-        inside = ("link set lo up", "addr add 169.254.169.254/32 dev lo", "link set inner up", f"addr add {FAR}/30 dev inner")
+        number = self._begin()
+        near, self.address = f"198.18.77.{4 * number + 1}", f"198.18.77.{4 * number + 2}"
+        ip(f"link add {self.link} type veth peer name inner netns {self.name}", f"addr add {near}/30 dev {self.link}", f"link set {self.link} up")
+        inside = ("link set lo up", "addr add 169.254.169.254/32 dev lo", "link set inner up", f"addr add {self.address}/30 dev inner")
         ip(*inside, namespace=self.name)
         sshd.make_keys(folder)
-        self.variables = {"ansible_host": FAR, "ansible_user": "root", **sshd.reached(folder)}
+        self.variables = {"ansible_host": self.address, "ansible_user": "root", **sshd.reached(folder)}
         self.sshd = None
         self.boot()
-        self.simulator = Simulator({"vm-1": "169.254.169.254:80"}, control=f"{FAR}:8000", prefix=["ip", "netns", "exec", self.name])
+        self.simulator = Simulator({"vm-1": "169.254.169.254:80"}, control=f"{self.address}:8000", prefix=["ip", "netns", "exec", self.name])
+
+    def _begin(self):
+        """Makes the first namespace whose number nobody has: another test, or one that was killed."""
+        for number in range(NUMBERS):
+            self.name, self.link = f"ga-wait-{number}", f"gaw{number}"
+            if subprocess.run(["ip", "netns", "add", self.name], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+                return number
+        raise OSError(f"all {NUMBERS} names of hosts are taken: see ip netns")
 
     def boot(self):
-        self.sshd = subprocess.Popen(["ip", "netns", "exec", self.name, *sshd.command(self.folder, FAR)], stderr=subprocess.DEVNULL)
+        self.sshd = subprocess.Popen(["ip", "netns", "exec", self.name, *sshd.command(self.folder, self.address)], stderr=subprocess.DEVNULL)
 
     def signal(self, number):
         """To everything that runs there but the metadata service."""
@@ -68,7 +73,7 @@ class FarHost:
     def close_connections(folder):
         """End the connections that ansible-playbook left open, whose sockets lie in the folder."""
         for socket in folder.glob("*"):
-            subprocess.run(["ssh", "-O", "exit", "-o", f"ControlPath={socket}", FAR], check=False, stderr=subprocess.DEVNULL)
+            subprocess.run(["ssh", "-O", "exit", "-o", f"ControlPath={socket}", "any"], check=False, stderr=subprocess.DEVNULL)
 
     def close(self):
         self.signal(signal.SIGCONT)
