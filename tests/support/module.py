@@ -152,7 +152,8 @@ def _server():
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-c", SERVER, str(its.fileno()), *sys.path]
         with its:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[its.fileno()], cwd="/")
+            apart = {"cwd": "/", "stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
+            process = subprocess.Popen(command, pass_fds=[its.fileno()], **apart)
         _SERVERS.append((ours, process))
     return _SERVERS[0][0]
 
