@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, TWO_WAYS, Claim, TrafficDuty, without_hosts
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
@@ -396,8 +396,13 @@ def _places(
     told = machine.result.get("beside") or {}  # journals of older releases do not have it
     beside = tuple(leads_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
     places[:1] = [replace(first, busy=first.busy + beside) for first in places[:1]]
+    here = {(server["address"], server.get("port") or 0) for server in own if server.get("address")}
+    others = [server for server in servers if server not in own and server.get("address") and _owner(host, hosts, machine, server)]
+    elsewhere = {(server["address"], server.get("port") or 0) for server in others}
     for line in _passes(settings, machine):
-        if any(addresses.leads_to(host, (at["address"], at["port"]), led, named, machine.result) for at in line["leads_to"]):
+        ends = [(at["address"], at["port"]) for at in line["leads_to"]]
+        # Where its servers lead, the host is, whatever its own addresses are.
+        if any(is_same_host(at, here, elsewhere) or addresses.leads_to(host, at, led, named, machine.result) for at in ends):
             label = pass_name(name, line)
             why = haproxy_passes(label)
             places.append(Place(label, name, in_rotation=True, busy=(why,), by_name=False, stays=why))

@@ -95,6 +95,18 @@ def test_what_sends_requests_to_the_host_without_a_server_never_counts_as_out():
     assert why in model.said("web1")[1] and model.posted == []
 
 
+@pytest.mark.parametrize(("to", "is_its"), [(("52.0.0.1", 80), True), (("52.0.0.1", 81), False), (("52.0.0.9", 80), False)])
+def test_what_sends_requests_to_the_host_behind_a_translated_address(to, is_its):
+    """No target has the address as its own, and other targets have servers there, at other ports."""
+    model = Moving()
+    model.at.update(web1=("52.0.0.1", 80), web2=("52.0.0.1", 82), web3=("52.0.0.1", 83))
+    model.balancer["passes"] = [passing("dispatch somewhere", to)]
+    model.announce("e1", "web1")
+    for _pass in range(20):
+        model.go()
+    assert (model.posted == []) == is_its and ("dispatch somewhere in old" in model.said("web1")[1]) == is_its
+
+
 def test_what_leads_nobody_knows_where_is_told_and_its_connections_count():
     model = Moving()
     model.balancer.update(passes=[passing("server any", None, "it takes the address from the request")], beside={"10.0.0.1": 2})
