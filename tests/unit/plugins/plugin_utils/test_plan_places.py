@@ -102,6 +102,11 @@ def test_what_sends_requests_to_the_host_behind_a_translated_address(to, is_its)
     model.at.update(web1=("52.0.0.1", 80), web2=("52.0.0.1", 82), web3=("52.0.0.1", 83))
     model.balancer["passes"] = [passing("dispatch somewhere", to)]
     model.announce("e1", "web1")
+    model.run = dict(model.run, check=True)
+    model.decide()
+    assert any("dispatch somewhere in old" in message for message in model.outcome["messages"]) == is_its, "before anything is done"
+    model.killed()
+    model.run = dict(model.run, check=False)
     for _pass in range(20):
         model.go()
     assert (model.posted == []) == is_its and ("dispatch somewhere in old" in model.said("web1")[1]) == is_its
