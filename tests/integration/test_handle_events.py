@@ -54,6 +54,9 @@ def test_a_reboot_from_notice_to_the_end(site):
         tasks = re.findall(r"^TASK \[((?!Go on|End if).*)\]", output, re.MULTILINE)
         assert tasks == ["Plan"], tasks
     assert sum("changed: [web1" in output for output in passes) >= 3
+    assert "changed: [web1 -> lb1] => (item=take web1 out on lb1)" in run.output and "(item=put web1 back on lb1)" in run.output
+    # What of the inside Ansible shows: one file.
+    assert "no hosts matched" not in run.output and run.output.count("included: ") == 1, run.output
 
 
 # The place is in test_haproxy_places.py, the plan in test_plan_places.py.
