@@ -122,7 +122,7 @@ def former_connections(pid: int, uptime: float | None, hard_stop_after: float | 
         return Former(
             counted,
             "process %s of HAProxy from before a reload may still serve it, and user id %d may not count its connections; "
-            "give the task the rights (become)" % (", ".join(map(str, denied)), os.geteuid()),
+            "set ansible_become: true for that machine" % (", ".join(map(str, denied)), os.geteuid()),
         )
     return Former(counted, None, tuple(clients))
 

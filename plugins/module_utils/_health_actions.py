@@ -151,7 +151,9 @@ class File:
         if not os.path.isdir(folder):
             raise ProbeError("The health file %s cannot be made: there is no folder %s. Make the folder, or correct the option file." % (self.on, folder))
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise ProbeError("The folder %s of the health file cannot be written by user id %d. Give the task the rights (become)." % (folder, os.geteuid()))
+            raise ProbeError(
+                "The folder %s of the health file cannot be written by user id %d. Set ansible_become: true for that machine." % (folder, os.geteuid())
+            )
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise ProbeError("The health file %s is a folder; name a file in the option file." % self.on)
