@@ -77,10 +77,10 @@ def _change(machine: Machine, request: Request, names: list[str] | None, timeout
 def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:
     """What is seen of things that are stopped in order, those that are stopped along with them too."""
     things = driver.look_only()
-    for _name, thing, record in things:
-        missing = driver.missing(thing)
-        if missing and record is None:
-            return dict(duty.unseen(missing), details={"missing": True})
+    # What runs is there, such as a service whose file was removed.
+    missing = [driver.missing(thing) for _name, thing, record in things if record is None and driver.is_down(thing)]
+    if things and len(missing) == len(things) and all(missing):
+        return dict(duty.unseen(missing[0]), details={"missing": True})
     conditions = [driver.condition(record, thing) for _name, thing, record in things]
     down = [driver.is_down(thing) for _name, thing, _record in things]
     is_moving = any(condition in (STOPPING, STARTING) for condition in conditions) or any(down) and not all(down)
@@ -89,6 +89,7 @@ def look_at(duty: Duty, driver: StoppedInOrder[Any, Any]) -> dict[str, Any]:
         any(driver.is_up(thing) for _name, thing, _record in things),
         busy=driver.why_on(things),
         held_by=[event_id for _name, _thing, record in things for event_id in holders(record)],
+        problem=next((str(error) for error in missing if error), None),
         why=[sentence for (_name, thing, record), condition in zip(things, conditions) for sentence in _others(driver, thing, record, condition)],
         details={
             "things": [dict(driver.shown(thing), held_by=holders(record), condition=condition) for (_name, thing, record), condition in zip(things, conditions)]

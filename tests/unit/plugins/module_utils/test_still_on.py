@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties import clus
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._host_look import marks, still_on
-from ansible_collections.graceful.azure.plugins.module_utils._iis import SITE, STARTED, STOPPED, Thing, Things
+from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, SITE, STARTED, STOPPED, Thing, Things
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
 
 from tests.support.calls import Machine, call
@@ -135,6 +135,14 @@ class TestService:
         systemd.load = "not-found"
         assert self.look(systemd) == []
 
+    def test_one_that_runs_without_its_file_is_on(self, systemd):
+        for record in self.store.records():
+            self.store.delete(record)
+        systemd.load = "not-found"
+        assert self.look(systemd) == []
+        systemd.state = "active"
+        assert self.look(systemd) == ["web.service is active"]
+
     def test_what_cannot_be_looked_at_is_not_known_to_be_down(self, systemd):
         systemd.broken = True
         found = still_on([self.ENTRY, {"type": "nothing", "name": "x"}], Host(self.store, boot_id=systemd.boot, services=systemd))
@@ -154,6 +162,18 @@ def test_iis(store):
     assert look(iis=iis) == ["site shop is started again, although it was stopped for the event"]
     (said,) = still_on([{"type": "iis", "name": "www", "sites": ["shop"], "pools": []}], Machine(store))
     assert said == "www cannot be looked at: duty: IIS runs on Windows hosts only, and this is none"
+
+
+def test_one_thing_that_is_gone_does_not_hide_another(store):
+    class One(Iis):
+        """The site old was down, and was removed."""
+
+        def show(self, things):
+            return [Thing(kind, name, MISSING if name == "old" else STARTED) for kind, name in things]
+
+    entry = {"type": "iis", "name": "www", "sites": ["old", "shop"], "pools": []}
+    assert still_on([entry], Host(store, boot_id="boot 1", services=Systemd(), iis=One())) == ["site shop is started"]
+    assert still_on([dict(entry, sites=["old"])], Host(store, boot_id="boot 1", services=Systemd(), iis=One())) == []
 
 
 def test_a_member_of_a_cluster(store, monkeypatch):
