@@ -73,6 +73,20 @@ def test_a_journal_that_cannot_be_written_is_found_before_the_first_pass(tmp_pat
 
 
 @pytest.mark.parametrize(
+    "option, path, said",
+    [
+        ("report", "/proc/version/reports", "must be a folder in which files can be written: "),
+        ("metrics", "/tmp/web.txt", "must be a file whose name ends with .prom"),
+        ("metrics", "/tmp/.prom", "must be a file whose name ends with .prom"),
+        ("metrics", "/proc/version/x.prom", "cannot be written: "),
+    ],
+)
+def test_report_and_metrics_that_cannot_be_written_are_found_before_the_first_pass(option, path, said):
+    (mistake,) = begin(**{option: path})[1]
+    assert mistake.startswith(f"handle_events_{option}: {path!r} {said}")
+
+
+@pytest.mark.parametrize(
     "connections, unsaid",
     [
         ({"web1": None, "lb1": None}, []),
