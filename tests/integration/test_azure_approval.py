@@ -156,13 +156,18 @@ def test_a_controller_that_is_killed_after_it_leaves_no_harm(site, azure):
     assert site.admin_states() == dict.fromkeys(site.names, "ready") and site.records() == []
 
 
+# What is wrong is in test_settings.py.
 @pytest.mark.parametrize(
     "options, said",
     [
         ({"graceful_azure_approve_resource": None}, "graceful_azure_approve_resource: not set"),
-        ({"graceful_azure_approve_resource": "web"}, "graceful_azure_approve_resource: 'web' is not a resource id such as"),
-        ({"graceful_azure_approve_through": "carrier pigeon"}, "graceful_azure_approve_through"),
-        ({"access": {"arm_url": "http://127.0.0.1"}}, "graceful_azure_approve_access.arm_url: 'http://127.0.0.1' does not begin with https://"),
+        pytest.param({"graceful_azure_approve_resource": "web"}, "graceful_azure_approve_resource: 'web' is not a resource id such as", marks=pytest.mark.long),
+        pytest.param({"graceful_azure_approve_through": "carrier pigeon"}, "graceful_azure_approve_through", marks=pytest.mark.long),
+        pytest.param(
+            {"access": {"arm_url": "http://127.0.0.1"}},
+            "graceful_azure_approve_access.arm_url: 'http://127.0.0.1' does not begin with https://",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_bad_input_is_told_before_anything_is_done(site, azure, options, said):

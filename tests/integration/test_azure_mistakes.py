@@ -98,13 +98,14 @@ def test_a_lacking_right_is_named_with_its_scope(site):
     assert site.is_as_found()
 
 
+# The settings are in test_duties_settings.py, the credentials in test_azure_load_balancer.py of the module_utils.
 @pytest.mark.parametrize(
     "options, variables, environment, said",
     [
         ({"pool": "web"}, {}, {}, "is not a resource id such as"),
-        ({}, {"graceful_azure_ports": []}, {}, "graceful_azure_ports: not set; azure_load_balancer needs"),
+        pytest.param({}, {"graceful_azure_ports": []}, {}, "graceful_azure_ports: not set; azure_load_balancer needs", marks=pytest.mark.long),
         ({}, {}, {"AZURE_TENANT": "elsewhere"}, "The tenant does not exist"),
-        ({"auth_source": "env"}, {}, {"AZURE_SECRET": ""}, "secret is missing"),
+        pytest.param({"auth_source": "env"}, {}, {"AZURE_SECRET": ""}, "secret is missing", marks=pytest.mark.long),
     ],
 )
 def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options, variables, environment, said):
