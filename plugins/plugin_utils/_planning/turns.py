@@ -8,7 +8,7 @@ A look costs some milliseconds, so each pass looks at every machine. If there is
 ends all of them at once. While a host is drained or brought back, passes follow each other quickly.
 
 Some hosts are left out of a quick pass in which they have no part: those that are silent or whose requests start modules, for some seconds, and those
-that would not fit beside the others in the forks, in turn.
+that would not fit beside the others in the forks, in turn, and until what is known of them is no longer current.
 
 What a host does in a pass is a list of turns, which it takes one after the other. In a turn it carries out acts, or looks at itself or at a machine on
 which a balancer runs, or both. A turn has
@@ -39,7 +39,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import R
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, Drain, may_fail_by_own_tasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import FRESH, PATIENCE, Drain, may_fail_by_own_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision
@@ -193,8 +193,8 @@ def _left_out(observed: Observed, groups: _Groups) -> set[str]:
     dear = {name for name, look in looks.items() if (look.by_module or look.is_silent) and observed.now - seen[name] < PAUSE}
     # Beyond one round of all forks, each host would delay those that have a part.
     others = sorted(seen.keys() - groups.concerned, key=seen.__getitem__)
-    late = others[max(1, observed.run.forks - len(part | groups.concerned)) :] if observed.waves > 1 else []
-    return {*late, *dear}
+    beyond = others[max(1, observed.run.forks - len(part | groups.concerned)) :] if observed.waves > 1 else []
+    return {*dear, *(name for name in beyond if observed.now - seen[name] < FRESH)}
 
 
 def _seen(look: HostObservation, now: float) -> float:

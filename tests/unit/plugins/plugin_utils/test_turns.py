@@ -305,6 +305,17 @@ def test_fewer_forks_than_hosts_look_at_one_round_of_hosts_while_something_is_in
     assert len(waits(model.go())) == 9
 
 
+def test_what_was_not_seen_for_ten_seconds_is_looked_at_in_any_case():
+    """Only its own metadata service may show its event, which leaves half a minute."""
+    model = Model(hosts=9)
+    model.run.update(forks=2, sleep=1.0)
+    model.pass_seconds = 6.0
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    looked = [set(waits(model.go())) for _pass in range(9)]
+    assert all(set.union(*three) == set(model.names) for three in zip(looked, looked[1:], looked[2:])) and any(len(names) == 2 for names in looked)
+
+
 def test_whoever_has_left_the_run_takes_no_turn_of_others():
     model = Model(hosts=9)
     model.run.update(forks=2, sleep=1.0)
