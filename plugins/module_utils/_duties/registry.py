@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -108,10 +109,11 @@ def class_of(kind: str) -> type[Duty] | None:
 def calls() -> dict[str, Callable[[], Call]]:
     """What a machine can be asked about its duties, by its name: functions that load it."""
 
-    def load(file: File, name: str) -> Callable[[], Call]:
-        return lambda: file.load().CALLS[name]()
+    def load(file: File, name: str) -> Call:
+        found: Call = file.load().CALLS[name]()
+        return found
 
-    return {name: load(file, name) for file in (*FILES.values(), MEMBERS) for name in file.calls}
+    return {name: functools.partial(load, file, name) for file in (*FILES.values(), MEMBERS) for name in file.calls}
 
 
 class Entry(NamedTuple):
