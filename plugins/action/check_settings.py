@@ -166,7 +166,7 @@ class ActionModule(ActionBase):
     def _check_run(self, task_vars):
         hostvars = task_vars["hostvars"]
         values, unresolved = {}, {}
-        variables = of_hosts(task_vars["ansible_play_hosts_all"], hostvars, self._task)
+        variables = of_hosts(self._task.args.get("hosts") or task_vars["ansible_play_hosts_all"], hostvars, self._task)
         for name, of_host in variables.items():
             values[name], unresolved[name] = resolve(self._templar, names_for_run(), of_host)
             values[name].update(written_former(of_host))

@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
             result.update(self._close(last))
             return result
         active = set(task_vars["ansible_play_hosts"])
-        known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in task_vars["ansible_play_hosts_all"]}
+        known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in last["settings"]}
         to_tell = task_vars if task_vars.get(NOTIFY) else None
         sinks = sinks_of(self._task.args, last["run"].get("check"), self._show, getattr(self, "_templar", None), to_tell)
         # Ansible removes this folder when the run ends.

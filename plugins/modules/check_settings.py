@@ -24,6 +24,10 @@ options:
     description: V(responder) for the responder to health probes. All other options are the settings of a run (C(handle_events_*)).
     type: str
     choices: [responder]
+  hosts:
+    description: The hosts of the run. By default these are all hosts of the play.
+    type: list
+    elements: str
   timeout:
     description: Seconds after which the run ends.
     type: float

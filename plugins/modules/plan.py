@@ -35,6 +35,10 @@ options:
   metrics:
     description: A file on the controller for the textfile collector of Prometheus' node_exporter.
     type: path
+  story:
+    description: Whether the result keeps what happened so far, even if nothing is written.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""

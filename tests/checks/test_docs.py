@@ -18,6 +18,7 @@ import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.action import plan_by_hand
 from ansible_collections.graceful.azure.plugins.plugin_utils import _awx_setup, _by_hand, _settings
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 
 from tests.support.checkout import ROOT, checkout_files
 
@@ -191,6 +192,7 @@ READ_BY_ACTIONS = {
     "watch_events": OF_RUNS,
     "holds": {*_by_hand.OPTIONS, *_by_hand.VARIABLES, plan_by_hand.FOLDER},
     "awx": {*_awx_setup.SETTINGS},
+    "rehearse": {*rehearsal.OPTIONS},
 }
 """The variables that actions read without a word in the playbook."""
 

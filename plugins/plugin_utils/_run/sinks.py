@@ -176,7 +176,7 @@ def sinks_of(options: Json, check: bool, show: Callable[[str, str | None], None]
         return found
     if options.get("journal"):
         found.append(Journal(options["journal"]))
-    if options.get("report") or options.get("metrics") or to_tell:
+    if options.get("report") or options.get("metrics") or options.get("story") or to_tell:
         found.append(Story(options.get("report")))
     if options.get("report"):
         found.append(Report(options["report"]))

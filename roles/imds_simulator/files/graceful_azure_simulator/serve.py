@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 
 from .commands import Commands
 from .control import Control
@@ -56,7 +57,7 @@ def serve(options):
     for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)
     announce(line)
-    os.read(ending, 1)
+    select.select([ending], [], [], options.end_after)
     commands.leave()
     STANDARD_ERROR.end()
     if pid_file is not None and is_at(*pid_file):

@@ -1240,6 +1240,16 @@ def test_it_leaves_no_dead_children(tmp_path):
         assert listed.split() == []
 
 
+def test_it_ends_by_itself(tmp_path):
+    began = time.monotonic()
+    process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path), "--end-after", "0.5")
+    assert process.communicate(timeout=patient(10))[1] == ""
+    while (tmp_path / "imds_simulator.pid").exists():
+        assert time.monotonic() < began + patient(10)
+        time.sleep(0.01)
+    assert time.monotonic() > began + 0.5
+
+
 def test_in_the_background(tmp_path):
     process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path), "--on-start", "echo said")
     out, err = process.communicate(timeout=patient(10))  # nothing of it keeps the pipes open

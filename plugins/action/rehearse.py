@@ -1,0 +1,174 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The action behind M(graceful.azure.rehearse); see its module for the options.
+
+Hands what was registered to C(plugin_utils/_run/rehearsal.py) and shows what comes of it. It changes nothing on any machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+
+from ansible import constants as C
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import VARIABLE, WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
+
+SIMULATOR = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "imds_simulator", "files")
+NOTHING = {"hosts": {}, "balancers": {}}
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        result.update(changed=False, **getattr(self, f"_{self._task.args['phase']}")(task_vars))
+        return kept_inside(result)
+
+    def _check(self, task_vars):
+        """Whether anything may be rehearsed at all. Nothing has been changed yet."""
+        hostvars = task_vars["hostvars"]
+        values, unresolved = resolve(self._templar, rehearsal.OPTIONS, task_vars)
+        options, mistakes = rehearsal.read(values, load_extra_vars(self._loader))
+        mistakes = [*unresolved.values(), *mistakes]
+        for name in task_vars["ansible_play_hosts_all"]:
+            platform, _unresolved = resolve(self._templar, [VARIABLE, "ansible_connection", "ansible_shell_type"], hostvars[name])
+            if told_by(platform) == WINDOWS:
+                mistakes.append(f"{name}: it is a Windows host, on which no simulator runs; try it with graceful.azure.accept_windows")
+        return _failure(mistakes) if mistakes else {"options": options}
+
+    def _before(self, task_vars):
+        """Whether it may be rehearsed now, after all hosts were looked at."""
+        mistakes = []
+        for name in task_vars["ansible_play_hosts_all"]:
+            mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(task_vars["hostvars"].raw_get(name)))
+        return _failure(mistakes) if mistakes else {"simulator": _packed()}
+
+    def _preview(self, task_vars):
+        options = task_vars["graceful_azure_rehearse"]["options"]
+        for name in task_vars["ansible_play_hosts_all"]:
+            facts = task_vars["hostvars"].raw_get(name)
+            minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
+            _show(
+                [rehearsal.service_line(name, _plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)]
+            )
+        return {}
+
+    def _begin(self, task_vars):
+        """Why this host may not be rehearsed now, or how long everything may take."""
+        name = task_vars["inventory_hostname"]
+        obstacles = _obstacles(task_vars)
+        if obstacles:
+            return {"problem": "; ".join(obstacles)}
+        settings = task_vars["graceful_azure_plan"]["settings"][name]
+        times = rehearsal.times_of(
+            task_vars["graceful_azure_rehearse"]["options"], settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0
+        )
+        return {"problem": "", "resource_name": _name_in_azure(name, task_vars), "looks": _looks(task_vars), **times}
+
+    def _counted(self, task_vars):
+        """What the balancers have counted before the event is announced."""
+        seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
+        return {"counted": rehearsal.counted(_plain(seen["balancers"])), "announced": time.time()}
+
+    def _told(self, task_vars):
+        """What the passes have come to. Those that give the host back follow if it is not back."""
+        name, plan, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"], task_vars["graceful_azure_rehearse_counted"]
+        times = rehearsal.reached(name, _plain(plan["story"]), begun["announced"])
+        is_through = plan["finished"] and not plan["failed_run"] and not plan["hosts"][name]["step"]
+        return {
+            "times": times,
+            "requests": rehearsal.requests(begun["counted"], rehearsal.counted(_plain(plan["seen"]["balancers"]))),
+            "is_back": is_through and times["approved"] is not None and (times["out"] is None or times["back"] is not None),
+            "problem": rehearsal.not_approved(plan["hosts"][name]["reason"], times, task_vars["graceful_azure_rehearse_begin"]["timeout"]),
+        }
+
+    def _end(self, task_vars):
+        """All that is known of a host at its end. C(graceful_azure_rehearse_failure): why the rehearsal broke off, if it did."""
+        found = {"real": _plain(task_vars["graceful_azure_rehearse_real"])}
+        begun, told = task_vars["graceful_azure_rehearse_begin"], task_vars.get("graceful_azure_rehearse_told") or {}
+        if begun["problem"]:
+            return {"rehearsed": dict(found, problem=begun["problem"])}
+        problems = [task_vars.get("graceful_azure_rehearse_failure"), told.get("problem")]
+        if "times" in told:
+            found.update(times=dict(told["times"]), requests=told["requests"])
+            plan = task_vars["graceful_azure_plan"]
+            if not told["is_back"] and plan["failed_run"]:
+                problems.append(f"it was not given back: {'; '.join(plan['messages'])}")
+            elif not told["is_back"] and told["times"]["out"] is not None:
+                found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_counted"]["announced"]
+        found["problem"] = "; ".join(problem for problem in problems if problem)
+        found["differences"] = list(rehearsal.differences(_plain(begun["looks"]), _looks(task_vars)))
+        return {"rehearsed": found}
+
+    def _table(self, task_vars):
+        hosts = {}
+        for name in task_vars["ansible_play_hosts_all"]:
+            rehearsed = _plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearsed") or {})
+            if rehearsed:
+                hosts[name] = rehearsed
+        left = [name for name in task_vars["ansible_play_hosts_all"] if name not in hosts]
+        _show(rehearsal.table(hosts, task_vars["graceful_azure_rehearse"]["options"]))
+        wrong = [name for name, found in hosts.items() if found["problem"] or found.get("differences")]
+        if not (wrong or left):
+            return {}
+        return _failure(
+            [f"the rehearsal of {', '.join(wrong or left)} failed; the lines above say why.", *([f"Not begun: {', '.join(left)}."] if left else [])]
+        )
+
+
+def _obstacles(facts):
+    """Why a host may not be rehearsed now. C(facts): its variables."""
+    looks = _looks(facts)
+    real = _plain(facts["graceful_azure_rehearse_real"])
+    found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
+    return [sentence for sentence in found if sentence]
+
+
+def _looks(facts):
+    return _plain(facts["graceful_azure_rehearse_look"]["results"])
+
+
+def _name_in_azure(name, task_vars):
+    real = task_vars["graceful_azure_rehearse_real"]
+    return str(task_vars.get("graceful_azure_resource_name") or real.get("resource_name") or name)
+
+
+def _packed():
+    """The simulator as one file, which Python runs. Ansible removes it from the controller when the run ends."""
+    path = os.path.join(C.DEFAULT_LOCAL_TMP, "graceful-azure-simulator.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.write(os.path.join(SIMULATOR, "imds_simulator.py"), "__main__.py")
+        package = os.path.join(SIMULATOR, "graceful_azure_simulator")
+        for file in sorted(os.listdir(package)):
+            if file.endswith(".py"):
+                packed.write(os.path.join(package, file), f"graceful_azure_simulator/{file}")
+    return path
+
+
+def _plain(value):
+    """Plain data, whatever Ansible has made of it."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _show(lines):
+    for line in printable(list(lines)):
+        display.display(line)
+
+
+def _failure(mistakes):
+    return {"failed": True, "msg": printable(" ".join(mistakes))}

@@ -1,0 +1,184 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A rehearsal: an event that is made up, on one host after the other. What may be rehearsed, and the table at the end. Private to the collection; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Variables
+
+OPTIONS: Specs = {
+    "rehearse_event_type": {"type": "str", "choices": list(EVENT_TYPES), "default": "Reboot"},
+    "rehearse_notice": {"type": "float", "default": 900.0},
+}
+SET_HERE = ("graceful_azure_imds_url", "graceful_azure_rules", "graceful_azure_approve_through", "graceful_azure_notify")
+"""Variables of hosts that mean something else in a rehearsal."""
+LEAST_NOTICE = 30.0
+WITHIN_DRAIN = 60.0
+"""Seconds beyond the time for draining after which a host is given back."""
+MARGIN = 60.0
+"""Seconds between the end of that and the moment from which the minimum in service would no longer count."""
+NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
+VERSION = "2020-07-01"
+STAGES = ("out", "drained", "approved", "back")
+HEAD = ("host", *STAGES, "requests meanwhile", "too late for")
+NO_FIGURE = "-"
+
+
+def read(values: Variables, extra: Collection[str]) -> tuple[Options, list[str]]:
+    """The options, and every mistake as a sentence. C(extra): the names of all extra variables, which are stronger than any other."""
+    mistakes: list[str] = []
+    options, wrong = read_options(values, OPTIONS, str, mistakes)
+    if "rehearse_notice" not in wrong and options["rehearse_notice"] < LEAST_NOTICE:
+        mistakes.append(f"rehearse_notice: {options['rehearse_notice']:g} is less than the shortest notice of Azure, {LEAST_NOTICE:g} s")
+    mistakes.extend(f"{name}: given as an extra variable; the rehearsal sets it itself, leave it out" for name in SET_HERE if name in extra)
+    return options, mistakes
+
+
+def times_of(options: Options, drain_timeout: float, restore_timeout: float) -> Json:
+    """How long a host has until it is given back (C(timeout)), the notice of the event (C(notice)), how long giving it back may take (C(back)), and when the
+    simulator ends in any case (C(end_after)).
+
+    The event itself never comes: the minimum in service counts until shortly before it.
+    """
+    timeout = min(options["rehearse_notice"], drain_timeout + WITHIN_DRAIN)
+    back = restore_timeout + MARGIN
+    return {"timeout": timeout, "notice": timeout + drain_timeout + RESERVE + MARGIN, "back": back, "end_after": timeout + 2 * back + MARGIN}
+
+
+def unreached(real: Json) -> str:
+    """A sentence if a host cannot be reached; otherwise empty. C(real): the result of M(graceful.azure.scheduled_events_info)."""
+    return f"it cannot be reached: {real.get('msg')}" if real.get("unreachable") else ""
+
+
+def standing(real: Json) -> str:
+    """A sentence if the metadata service of a host shows an event; otherwise empty. C(real): as above."""
+    events = [f"{event['event_type']} {event['event_id']} ({', '.join(event['resources'] or ())})" for event in real.get("events") or ()]
+    return f"its metadata service shows {', '.join(events)}: rehearse when no event stands" if events else ""
+
+
+def held(looks: Iterable[Json]) -> str:
+    """A sentence if a duty of a host is held; otherwise empty. C(looks): results of M(graceful.azure.duty_info)."""
+    found = sorted({event for look in looks for each in look.get("duties") or () for event in each["held_by"]})
+    return f"it is held for {', '.join(found)}: have graceful.azure.handle_events give it back, or see graceful.azure.holds" if found else ""
+
+
+def unread(looks: Iterable[Json]) -> str:
+    """A sentence if a machine could not be looked at; otherwise empty. C(looks): as above, each with the machine as C(item)."""
+    found = [f"{look['item']}: {look.get('msg') or 'no answer'}" for look in looks if "duties" not in look]
+    return f"its duties could not be looked at ({'; '.join(found)})" if found else ""
+
+
+def counted(looks: Mapping[str, Json]) -> dict[str, list[Any]]:
+    """How many requests the balancers of a host have had for all of its backends, per look with the process that counts. Only HAProxy tells it."""
+    found = {}
+    for key, look in looks.items():
+        servers = [server for server in look.get("servers") or () if "total_sessions" in server]
+        if look.get("reached") and servers:
+            found[key] = [look.get("process"), sum(server["total_sessions"] for server in servers)]
+    return found
+
+
+def requests(before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]) -> int | None:
+    """How many came in between. None if nobody tells it, or if a process that counts was replaced."""
+    if not before or any(key not in after or after[key][0] != process for key, (process, _total) in before.items()):
+        return None
+    return sum(int(after[key][1] - total) for key, (_process, total) in before.items())
+
+
+def reached(name: str, story: Json, announced: float) -> Json:
+    """After how many seconds a host was out, drained, approved and back. C(story): see C(_story/story.py). None for what it did not come to."""
+    host = story["hosts"][name]
+    spans = host["out"]
+    since = [state["from"] for state in host["states"] if state["state"] in ("ready", "approved")]
+    approvals = [event["approved"] for event in story["events"].values() if event["approved"] is not None]
+    moments = {
+        "out": spans[0]["from"] if spans else None,
+        "drained": min(since) if since else None,
+        "approved": min(approvals) if approvals else None,
+        "back": spans[-1]["until"] if spans and approvals else None,
+    }
+    return {stage: None if at is None else max(0.0, at - announced) for stage, at in moments.items()}
+
+
+def differences(before: Iterable[Json], after: Iterable[Json]) -> Iterator[str]:
+    """What was not as it was found, a sentence each. C(before), C(after): looks as above."""
+    found, now = (
+        {(look["item"], each["type"], each["name"]): each for look in looks for each in look.get("duties") or ()} for looks in (list(before), list(after))
+    )
+    for (machine, kind, name), each in found.items():
+        called = f"{name if name == kind else f'{kind} {name}'} on {machine}"
+        other = now.get((machine, kind, name))
+        if other is None:
+            yield f"{called}: could not be looked at afterwards"
+            continue
+        if other["state"] != each["state"] or other["serves"] != each["serves"]:
+            yield f"{called}: found {_words(each)}, now {_words(other)}"
+        if other["held_by"]:
+            yield f"{called}: still held"
+        yield from (f"{called}: {why}" for why in other["why"] if why not in each["why"])
+
+
+def _words(each: Json) -> str:
+    serves = {True: ", serving", False: ", not serving"}.get(each["serves"], "")
+    return f"{each['state']}{serves}"
+
+
+def service_line(name: str, real: Json) -> str:
+    """What is known of the real service of a host."""
+    if real.get("failed") or real.get("unreachable") or "events" not in real:
+        return f"{name}: Azure's metadata service could not be read: {real.get('msg') or 'no answer'}"
+    called = f", this VM is {real['resource_name']}" if real.get("resource_name") else ""
+    return f"{name}: Azure's metadata service answers (version {VERSION}{called}, document {real['document_incarnation']}), no event stands"
+
+
+def preview_lines(name: str, looks: Iterable[Json], options: Options, minimum: Any) -> Iterator[str]:
+    """What a rehearsal would do with a host."""
+    found = [(f"{each['name']} on {look['item']}", each) for look in looks for each in look.get("duties") or ()]
+    duties = [f"{called} ({each['problem'] or f'now {_words(each)}'})" for called, each in found]
+    event = f"a {options['rehearse_event_type']}"
+    yield f"{name}: {event} would take it off {', '.join(duties) or 'no duty'}, drain it, be approved to a simulator, and put it back"
+    yield f"{name}: graceful_azure_min_in_service: {minimum} of each backend must stay in service, otherwise it is not taken out"
+
+
+def table(hosts: Mapping[str, Json], options: Options) -> Iterator[str]:
+    """The closing table. C(hosts): per host what C(ActionModule) of C(rehearse) left: C(times), C(requests), C(problem), C(differences), C(real)."""
+    rows = [HEAD, *(_row(name, found) for name, found in hosts.items() if "times" in found)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    yield f"{options['rehearse_event_type']} rehearsed, seconds since it was announced:"
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+    for name, found in hosts.items():
+        yield service_line(name, found["real"])
+    for name, found in hosts.items():
+        if found.get("problem"):
+            yield f"{name}: {found['problem']}"
+        yield from (f"{name}: not as found: {each}" for each in found.get("differences") or ())
+    if hosts and all("times" in found and not found.get("differences") for found in hosts.values()):
+        yield "Everything is as it was found."
+
+
+def _row(name: str, found: Json) -> tuple[str, ...]:
+    times = found["times"]
+    figures = [NO_FIGURE if times[stage] is None else f"{times[stage]:.1f}" for stage in STAGES]
+    came = NO_FIGURE if found["requests"] is None else str(found["requests"])
+    return (name, *figures, came, _too_late(times["drained"]))
+
+
+def _too_late(drained: float | None) -> str:
+    """For which usual notices the host would not be drained in time."""
+    late = [words for notice, words in NOTICES if drained is None or drained > notice]
+    return ", ".join(late) if late else "none"
+
+
+def not_approved(reason: str, times: Json, timeout: float) -> str:
+    """Why a host did not come to its approval."""
+    return f"not approved within {duration(timeout)}: {reason}" if times["approved"] is None else ""

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbook rehearse, against a real HAProxy under load. The simulator of the site stands for Azure's real service."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.meanwhile import Meanwhile
+from tests.support.site import Site, wait_until
+
+# A run of seconds takes minutes where the machine has much else to do.
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(name="site")
+def make_site(tmp_path, monkeypatch):
+    # What the hosts keep for a rehearsal is the test's own.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+class Clients(Meanwhile):
+    """Ask through HAProxy, one request after the other."""
+
+    def __init__(self, front):
+        super().__init__()
+        self._front = front
+        self.asked, self.lost = 0, []
+
+    def _run(self):
+        while not self._ends.wait(0.05):
+            try:
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.settimeout(10)
+                    client.connect(self._front)
+                    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                    answer = client.recv(65536)
+                if not re.match(rb"HTTP/1\.\d 200 ", answer):
+                    self.lost.append(answer)
+            except OSError as error:
+                self.lost.append(error)
+            self.asked += 1
+
+
+def simulators(site):
+    """The simulators that rehearsals of a site have started, each with its command line."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_text().split("\0")
+        except OSError:
+            continue
+        if any(word.startswith(str(site.folder)) and word.endswith(".rehearse/simulator.zip") for word in words):
+            found[int(entry.parent.name)] = words
+    return found
+
+
+def test_a_rehearsal_loses_nothing_and_gives_everything_back(site):
+    reads = len(site.simulator.requests())
+    run = site.run("rehearse", "--check")
+    assert run.status == 0, run.output
+    for name in site.names:
+        assert f"{name}: Azure's metadata service answers (version 2020-07-01, this VM is {name}, document 1), no event stands" in run.output, run.output
+        assert f"{name}: a Reboot would take it off haproxy on lb1 (now in, serving), drain it, be approved to a simulator, and put it back" in run.output
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
+    assert not (site.folder / "state").exists(), run.output
+
+    with Clients(f"{site.folder}/proxy/front.sock") as clients:
+        run = site.run("rehearse")
+    assert run.status == 0, run.output
+    assert clients.asked > 20 and clients.lost == []
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
+    assert site.records() == []
+    assert run.output.count("back as it was found") == 2
+    for name in site.names:
+        row = re.search(rf"^{name}  +(\S+)  +(\S+)  +(\S+)  +(\S+)  +(\d+)  ", run.output, re.MULTILINE)
+        assert row, run.output
+        seconds = [float(each) for each in row.groups()[:4]]
+        assert seconds == sorted(seconds) and seconds[0] > 0 and int(row[5]) > 0
+    assert re.search(r"^Everything is as it was found\.$", run.output, re.MULTILINE)
+    # The real service was only read.
+    assert {request["Method"] for request in site.simulator.requests()[reads:]} == {"GET"}
+    assert site.simulator.events() == []
+    assert simulators(site) == {}
+    assert list(site.folder.glob("*.rehearse")) == []
+
+
+def test_a_real_event_and_wrong_options_are_refused(site):
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"])
+    run = site.run("rehearse")
+    assert run.status == 2, run.output
+    assert f"web2: its metadata service shows Freeze {event_id} (web2): rehearse when no event stands" in run.output, run.output
+    assert site.admin_states() == dict.fromkeys(site.names, "ready")
+    run = site.run("rehearse", rehearse_event_type="Rebot", rehearse_notice=5, graceful_azure_imds_url="http://127.0.0.1:1")
+    assert run.status == 2, run.output
+    assert "rehearse_event_type: 'Rebot'" in run.output, run.output
+    assert "rehearse_notice: 5 is less than the shortest notice of Azure, 30 s" in run.output
+    assert "graceful_azure_imds_url: given as an extra variable" in run.output
+    assert site.simulator.event(event_id)["Approvals"] == []
+    assert site.records() == []
+
+
+def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):
+    process = site.start("rehearse")
+    site.await_state("web1", "drain", 60)
+    site.kill(process)
+    left = simulators(site)
+    try:
+        assert site.admin_states() == {"web1": "drain", "web2": "ready"} and site.records() != []
+        run = site.run("rehearse")
+        assert run.status == 2 and re.search(r"web1: it is held for \S+: have graceful\.azure\.handle_events give it back", run.output), run.output
+        run = site.run()
+        assert run.status == 0, run.output
+        assert site.admin_states() == dict.fromkeys(site.names, "ready")
+        assert site.records() == []
+        # Nobody must end what it has left running.
+        assert len(left) == 1 and all(float(words[words.index("--end-after") + 1]) < 1200 for words in left.values())
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: simulators(site) == {}, 5, "the simulator ends")

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a rehearsal may do, and its table."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+
+REAL = {"events": [], "resource_name": "vm-1", "document_incarnation": 7}
+OPTIONS = {"rehearse_event_type": "Reboot", "rehearse_notice": 900.0}
+
+
+def a_look(state="in", serves=True, held_by=(), why=(), problem=None, item="lb1", name="haproxy"):
+    told = {"type": "haproxy", "name": name, "state": state, "serves": serves, "busy": [], "held_by": list(held_by), "why": list(why), "problem": problem}
+    return {"item": item, "duties": [told]}
+
+
+def times(out=1.0, drained=4.0, approved=5.0, back=9.0):
+    return {"out": out, "drained": drained, "approved": approved, "back": back}
+
+
+def a_host(problem="", differences=(), requests=12, **of_times):
+    return {"real": REAL, "times": times(**of_times), "requests": requests, "problem": problem, "differences": list(differences)}
+
+
+def lines(**hosts):
+    return list(rehearsal.table(hosts, OPTIONS))
+
+
+def test_the_options():
+    assert rehearsal.read({}, {}) == (OPTIONS, [])
+    assert rehearsal.read({"rehearse_event_type": "Preempt", "rehearse_notice": "30"}, {})[1] == []
+    _options, mistakes = rehearsal.read({"rehearse_event_type": "Rebot", "rehearse_notice": 29}, {"graceful_azure_rules": []})
+    assert [mistake.partition(":")[0] for mistake in mistakes] == ["rehearse_event_type", "rehearse_notice", "graceful_azure_rules"]
+
+
+@pytest.mark.parametrize("notice", [30.0, 900.0])
+@pytest.mark.parametrize("drain", [0.0, 120.0, 3600.0])
+def test_the_minimum_in_service_counts_as_long_as_a_host_has_time(notice, drain):
+    found = rehearsal.times_of(dict(OPTIONS, rehearse_notice=notice), drain, 300.0)
+    assert found["timeout"] == min(notice, drain + rehearsal.WITHIN_DRAIN)
+    # The event would force the host out only this long before its time.
+    assert found["notice"] - drain - RESERVE > found["timeout"]
+    assert found["end_after"] > found["timeout"] + found["back"]
+
+
+def test_the_table_of_hosts_that_are_as_they_were_found():
+    assert lines(web1=a_host(), web12=a_host(requests=None, out=None, back=None)) == [
+        "Reboot rehearsed, seconds since it was announced:",
+        "host   out  drained  approved  back  requests meanwhile  too late for",
+        "web1   1.0  4.0      5.0       9.0   12                  none",
+        "web12  -    4.0      5.0       -     -                   none",
+        "web1: Azure's metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
+        "web12: Azure's metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
+        "Everything is as it was found.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drained", "late"), [(30.0, "none"), (30.1, "30 s"), (600.1, "30 s, 10 min"), (900.1, "30 s, 10 min, 15 min"), (None, "30 s, 10 min, 15 min")]
+)
+def test_what_would_be_too_late(drained, late):
+    assert lines(web1=a_host(drained=drained))[2].endswith(f"12                  {late}")
+
+
+def test_the_table_tells_what_was_wrong():
+    told = lines(
+        web1=a_host(problem="not approved within 3 min: 1 session at www/web1", differences=["haproxy on lb1: found in, now out"], approved=None),
+        web2={"real": {"failed": True, "msg": "no route"}, "problem": "it is held for E"},
+    )
+    assert [line for line in told if line.startswith("web2  ")] == []
+    assert told[-4:] == [
+        "web2: Azure's metadata service could not be read: no route",
+        "web1: not approved within 3 min: 1 session at www/web1",
+        "web1: not as found: haproxy on lb1: found in, now out",
+        "web2: it is held for E",
+    ]
+
+
+def test_differences():
+    assert list(rehearsal.differences([a_look()], [a_look()])) == []
+    assert list(rehearsal.differences([a_look("out", False)], [a_look("out", False)])) == []
+    found = list(rehearsal.differences([a_look()], [a_look("out", False, held_by=["E"], why=["somebody set it to drain"])]))
+    assert found == ["haproxy on lb1: found in, serving, now out, not serving", "haproxy on lb1: still held", "haproxy on lb1: somebody set it to drain"]
+    assert list(rehearsal.differences([a_look()], [{"item": "lb1", "msg": "no route"}])) == ["haproxy on lb1: could not be looked at afterwards"]
+
+
+def test_what_keeps_a_host_from_being_rehearsed():
+    event = {"event_type": "Freeze", "event_id": "E", "resources": ["vm-1", "vm-2"]}
+    assert rehearsal.standing({"events": [event]}) == "its metadata service shows Freeze E (vm-1, vm-2): rehearse when no event stands"
+    assert rehearsal.standing(REAL) == rehearsal.standing({"failed": True, "msg": "no route"}) == ""
+    assert rehearsal.unreached({"unreachable": True, "msg": "no route"}) == "it cannot be reached: no route" and rehearsal.unreached(REAL) == ""
+    assert "held for E" in rehearsal.held([a_look("out", held_by=["E"])]) and rehearsal.held([a_look()]) == ""
+    assert rehearsal.unread([a_look(), {"item": "lb2", "msg": "no route"}]) == "its duties could not be looked at (lb2: no route)"
+
+
+def test_requests_are_told_only_by_a_process_that_counted_all_the_time():
+    def look(total, pid=1):
+        return {"lb1": {"reached": True, "process": {"pid": pid}, "servers": [{"total_sessions": total}, {"total_sessions": 5}]}}
+
+    before = rehearsal.counted(look(10))
+    assert rehearsal.requests(before, rehearsal.counted(look(17))) == 7
+    assert rehearsal.requests(before, rehearsal.counted(look(17, pid=2))) is None
+    assert rehearsal.requests(before, {}) is None
+    assert rehearsal.requests(rehearsal.counted({"lb1": {"reached": True}}), {}) is None
+
+
+def test_when_a_host_came_to_what():
+    states = [{"state": state, "from": at, "until": None, "event_id": "E"} for state, at in (("draining", 101.0), ("ready", 104.0), ("approved", 106.0))]
+    story = {"hosts": {"web1": {"out": [{"from": 102.0, "until": 110.0}], "states": states}}, "events": {"E": {"approved": 105.0}}}
+    assert rehearsal.reached("web1", story, 100.0) == {"out": 2.0, "drained": 4.0, "approved": 5.0, "back": 10.0}
+    story["events"]["E"]["approved"] = None
+    story["hosts"]["web1"]["states"] = states[:1]
+    assert rehearsal.reached("web1", story, 100.0) == {"out": 2.0, "drained": None, "approved": None, "back": None}
