@@ -117,7 +117,7 @@ class TestNeverSent:
         model = world(how=how, allowed=False)
         model.announce("e1", "web1")
         passes(model, 100)
-        assert model.acknowledged == model.posted == [] and "Azure" not in str(model.outcome)
+        assert model.acknowledged == model.posted == [] and "Azure Resource Manager" not in str(model.outcome)
         assert "looks_outside" not in str(model.memory) and "found_ready" not in str(model.memory)
 
     def test_where_a_vm_of_the_event_can_send_it(self):
