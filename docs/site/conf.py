@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import mmdr
 import yaml
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
 
 HERE = Path(__file__).parent
 REPOSITORY = "https://github.com/graceful-azure/graceful.azure"
-WIDEST_DIAGRAM = 1100
-"""In pixels. A diagram that is wider is drawn from top to bottom, so that its text can be read."""
 ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
 ANSIBLE_PAGES = {
     "action_plugins": "plugins/action.html",
@@ -43,7 +39,6 @@ pygments_dark_style = "github-dark"
 
 # The pages are written for GitHub's Markdown.
 myst_enable_extensions = ["alert"]
-myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 6
 
 html_theme = "furo"
@@ -73,29 +68,6 @@ CHILDREN = {
 
 FOR_DEVELOPERS = re.compile(r"\]\((?:\.\./)*(?:docs/)?(architecture\.md|tests/\w+\.md)(#[\w-]+)?\)")
 """Links to pages that are in the repository and not on the site."""
-
-
-def draw(text):
-    """The diagram, and its width in pixels."""
-    drawn = mmdr.render(text).svg()
-    width = re.search(r' style="max-width: ?([\d.]+)px"', drawn)
-    return drawn.replace(width[0], "", 1), float(width[1])
-
-
-class Mermaid(SphinxDirective):
-    """Draws a diagram into the page, so that the reader's browser needs no program for it."""
-
-    has_content = True
-
-    def run(self):
-        text = "\n".join(self.content)
-        drawn, width = draw(text)
-        if width > WIDEST_DIAGRAM:
-            drawn, width = draw(re.sub(r"\bLR\b", "TB", text))
-        drawn = drawn.replace('width="100%"', f'width="{width:.0f}"', 1)
-        # Its styles and arrows are found by its id, which must differ from that of another diagram on the page.
-        drawn = drawn.replace("merman", f"diagram-{self.env.new_serialno('diagram')}")
-        return [nodes.raw("", f'<div class="diagram">{drawn}</div>', format="html")]
 
 
 def ansible_page(app, env, node, content):
@@ -151,4 +123,3 @@ def setup(app):
     app.connect("html-page-context", without_source)
     app.connect("html-page-context", mark_breaks)
     app.connect("missing-reference", ansible_page)
-    app.add_directive("mermaid", Mermaid)

@@ -10,7 +10,7 @@ SPDX-License-Identifier: GPL-3.0-or-later
     const words = (text) => text.trim().replace(/\s+/g, " ").slice(0, 40);
 
     // The theme cuts off what is wider than the page. These may be wider, since each of them can be moved sideways.
-    const movable = "pre, .table-wrapper, .diagram, p:has(> img)";
+    const movable = "pre, .table-wrapper, p:has(> img)";
     for (const box of document.querySelectorAll(movable)) {
         if (box.scrollWidth > box.clientWidth + 1 && !["auto", "scroll"].includes(getComputedStyle(box).overflowX)) {
             wrong.add(`cannot be moved sideways: ${words(box.textContent)}`);

@@ -130,10 +130,9 @@ def test_the_search_needs_no_server_and_knows_the_pages(pages):
 
 
 def test_what_github_draws_is_drawn_here(pages):
-    """Alerts and diagrams."""
-    alert, diagram = (pages[SITE / "docs" / name].text for name in ("windows.html", "how-it-decides.html"))
-    assert "[!WARNING]" not in alert and 'class="admonition warning"' in (SITE / "docs" / "windows.html").read_text(encoding="utf-8")
-    assert "stateDiagram" not in diagram and "no event names it" in diagram
+    page = SITE / "docs" / "windows.html"
+    assert "[!WARNING]" not in pages[page].text and 'class="admonition warning"' in page.read_text(encoding="utf-8")
+    assert not any('class="highlight-mermaid' in path.read_text(encoding="utf-8") for path in pages)
 
 
 def test_no_title_is_that_of_another_page(pages):

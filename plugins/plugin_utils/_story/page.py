@@ -27,22 +27,35 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, Template
 
 WIDTH, LEFT, LANE, TOP = 1000, 150, 28, 24
-LONG_NAME = 20
+HOST_LANE = 46
+"""The height of a host's lane. Its name stands above its states, so that on a phone, too, the whole width is for the time."""
+LONG_NAME = 48
+LAST_LABEL, LAST_LABEL_NARROW = 94, 82
+"""In percent of the width: a label further to the right would be cut off."""
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
-MEANINGS = {
+WORDS = {
     "in_service": "in service",
-    "restored": "back in service",
-    "waiting": "waits, and still serves",
-    "draining": "drains: requests and connections end",
-    "ready": "drained, not approved yet",
-    "approved": "approved, waits for the start",
-    "started": "the event has started",
-    "restoring": "is brought back",
+    "waiting": "waiting",
+    "draining": "draining",
+    "ready": "ready",
+    "approved": "approved",
+    "started": "started",
+    "restoring": "restoring",
+    "restored": "restored",
     "needs_person": "needs a person",
-    "unobserved": "not looked at since",
+    "unobserved": "unobserved",
 }
-PLAIN = {**MEANINGS, "draining": "drains", "ready": "drained", "approved": "approved"}
-"""The states in the words of the page, where a reason follows."""
+"""The states as a run calls them."""
+MEANINGS = {
+    "waiting": "still serves",
+    "draining": "gets nothing new, ends what is under way",
+    "ready": "drained, not approved yet",
+    "approved": "waits for the start",
+    "started": "the impact may come, or is there",
+    "restoring": "takes its duties back",
+    "restored": "back in service",
+    "unobserved": "cannot be reached",
+}
 OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
 MOST_NAMES = 3
 MOST_SENTENCES = 6
@@ -116,12 +129,11 @@ def page(report: Report) -> str:
         quiet=[host["name"] for host in hosts if host not in involved],
         lanes=[_lane(axis, number, host, run["updated"], events) for number, host in enumerate(involved)],
         ticks=axis.ticks(),
-        states=list(MEANINGS),
-        shown_states=[state for state in MEANINGS if any(state == part["state"] for host in involved for part in host["states"])],
+        states=list(WORDS),
+        shown_states=[state for state in WORDS if any(state == part["state"] for host in involved for part in host["states"])],
+        words=WORDS,
         meanings=MEANINGS,
-        width=WIDTH,
-        height=TOP + LANE * len(involved) + 4,
-        left=LEFT,
+        height=TOP + HOST_LANE * len(involved),
     )
 
 
@@ -166,7 +178,7 @@ def _entry(entry: Json, text: str, label: str) -> Json:
 def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
     text: str = entry["text"]
     if "state" in entry:
-        text = f"{PLAIN[entry['state']]}: {entry['reason']}"
+        text = f"{WORDS[entry['state']]}: {entry['reason']}"
     elif "outcome" in entry:
         kind = event_types.get(entry["event_id"]) or "event"
         text = f"{kind} {entry['event_id']}: {OUTCOMES.get(entry['outcome'], entry['outcome'])}"
@@ -232,7 +244,7 @@ def _row(host: Json, run: Json, named: Callable[[str], str]) -> Json:
     """A host in the table, and why it took so long."""
     lasted = sum(math.floor(span["until"] or run["updated"]) - math.floor(span["from"]) for span in host["out"])
     is_out = bool(host["out"]) and host["out"][-1]["until"] is None
-    words = PLAIN.get(_state(host), _state(host))
+    words = WORDS.get(_state(host), _state(host))
     if _state(host) not in SERVING:
         words += f": {named(_reason(host['states'][-1]))}"
     return {
@@ -253,7 +265,7 @@ def _wait(host: Json, state: Json, run: Json, named: Callable[[str], str]) -> Js
     is_first = state is host["states"][0] and any(span["from"] < run["started"] for span in host["out"])
     return {
         "from": state["from"],
-        "words": PLAIN.get(state["state"], state["state"]),
+        "words": WORDS.get(state["state"], state["state"]),
         "lasted": Times.between(state["from"], until) + (" in this run" if is_first else ""),
         "reasons": [{"at": "" if said["at"] <= state["from"] else Times.at(said["at"]), "reason": named(said["reason"])} for said in state["reasons"]],
     }
@@ -264,14 +276,19 @@ class _Axis:
         self._begin, self._end = begin, end
 
     def x(self, moment: float) -> float:
+        """In percent of the width, so that the picture is as wide as the page, and its words are not smaller on a phone."""
         share = (moment - self._begin) / (self._end - self._begin)
-        return round(LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - 10), 1)
+        return round(min(1.0, max(0.0, share)) * 100, 2)
 
     def ticks(self) -> list[Json]:
         span = self._end - self._begin
         step = next((step for step in TICKS if span / step <= 9), TICKS[-1] * (1 + int(span / TICKS[-1] / 9)))
         first = -(-self._begin // step) * step
-        return [{"x": self.x(moment), "label": Times.at(moment)} for moment in _range(first, self._end, step)]
+        ticks = [{"x": self.x(moment), "label": Times.at(moment)} for moment in _range(first, self._end, step)]
+        for number, tick in enumerate(ticks):
+            tick["label"] = tick["label"] if tick["x"] <= LAST_LABEL else ""
+            tick["narrow"] = number % 2 == 0 and tick["x"] <= LAST_LABEL_NARROW
+        return ticks
 
 
 def _range(first: float, last: float, step: float) -> Iterator[float]:
@@ -285,15 +302,16 @@ def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence
     for state in host["states"]:
         until = updated if state["until"] is None else state["until"]
         x = axis.x(state["from"])
-        title = f"{PLAIN.get(state['state'], state['state'])}, {Times.at(state['from'])} to {Times.at(until)}: {_reason(state)}"
-        bars.append({"state": state["state"], "x": x, "width": max(1.5, round(axis.x(until) - x, 1)), "title": title})
+        title = f"{WORDS.get(state['state'], state['state'])}, {Times.at(state['from'])} to {Times.at(until)}: {_reason(state)}"
+        bars.append({"state": state["state"], "x": x, "width": max(0.2, round(axis.x(until) - x, 2)), "title": title})
     out = []
     for span in host["out"]:
         until = updated if span["until"] is None else span["until"]
         title = f"out of its load balancer for {Times.between(span['from'], until)}"
         out.append({"x1": axis.x(span["from"]), "x2": axis.x(until), "title": title})
     marks = [mark for event in events if host["name"] in event.hosts for mark in event.marks(axis)]
-    return {"y": TOP + LANE * number, "name": host["name"], "squeeze": len(host["name"]) > LONG_NAME, "bars": bars, "out": out, "marks": marks}
+    name = host["name"] if len(host["name"]) <= LONG_NAME else host["name"][: LONG_NAME - 1] + "\u2026"
+    return {"y": TOP + HOST_LANE * number, "name": name, "bars": bars, "out": out, "marks": marks}
 
 
 class _Event:

@@ -1,0 +1,76 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drawings as a reader sees them: their words can be read, and none lies upon another or beyond the edge."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties import registry
+
+from tests.support import browser
+from tests.support.checkout import ROOT
+
+MARGIN = 16  # of a page on a phone
+SMALLEST = 12  # in pixels
+WRONG = """
+[...document.querySelectorAll("svg")].flatMap(svg => {
+    const scale = svg.viewBox.baseVal?.width ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+    const texts = [...svg.querySelectorAll("text")].filter(text => text.getBoundingClientRect().width);
+    const places = texts.map(text => text.getBoundingClientRect());
+    const edge = svg.getBoundingClientRect();
+    const wrong = [];
+    texts.forEach((text, one) => {
+        const [words, place] = [text.textContent.trim(), places[one]];
+        const size = parseFloat(getComputedStyle(text).fontSize) * scale;
+        if (size < SMALLEST) wrong.push(`${words}: ${size.toFixed(1)} pixels high`);
+        if (place.left < edge.left || place.right > edge.right || place.top < edge.top || place.bottom > edge.bottom) wrong.push(`${words}: cut off`);
+        for (let other = 0; other < one; other++) {
+            const beside = places[other];
+            // A line of text is higher than its letters.
+            const apart = place.left >= beside.right || beside.left >= place.right || place.top + 4 >= beside.bottom || beside.top + 4 >= place.bottom;
+            if (!apart) wrong.push(`${words}: touches ${texts[other].textContent.trim()}`);
+        }
+    });
+    return wrong;
+})
+"""
+
+pytestmark = pytest.mark.skipif(not browser.program(), reason="no browser: apt-get install chromium")
+
+
+@pytest.fixture(name="chromium", scope="module")
+def make_chromium():
+    with browser.Browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture(name="wrong")
+def make_wrong(chromium, tmp_path):
+    """What is wrong with the words of the drawings in a page."""
+
+    def wrong(text, size, smallest=SMALLEST):
+        page = tmp_path / "page.html"
+        page.write_text(text, encoding="utf-8")
+        chromium.open(page.as_uri(), size)
+        return chromium.run(WRONG.replace("SMALLEST", str(smallest)))
+
+    return wrong
+
+
+@pytest.mark.parametrize("size", [browser.PHONE, browser.WIDE])
+@pytest.mark.parametrize("name", ["overview", "event-life", "host-life"])
+def test_a_drawing_can_be_read_on_a_phone(wrong, name, size):
+    drawing = (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8")
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><body style="margin: {MARGIN}px">'
+    assert wrong(f"{head}<style>svg {{ max-width: 100%; height: auto }}</style>{drawing}", size) == []
+
+
+def test_the_overview_names_all_that_gives_work_to_a_vm():
+    """But for the user's own task files, and what is not in front of a VM but on it."""
+    words = (ROOT / "docs" / "overview.svg").read_text(encoding="utf-8").lower()
+    named = {"azure_load_balancer": "azure load balancer", "health_probe": "health probe", "redis_sentinel": "redis"}
+    for name in sorted({*registry.TRAFFIC, *registry.ON_HOST} - {registry.CUSTOM, registry.NONE, "service", "tasks", "iis"}):
+        assert f"{named.get(name, name)}" in words.partition("</style>")[2], name
+    assert "application gateway" in words.partition("</style>")[2]
