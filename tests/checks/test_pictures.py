@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import registry
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import page
 
 from tests.support import browser
 from tests.support.checkout import ROOT
@@ -51,9 +52,9 @@ def make_wrong(chromium, tmp_path):
     """What is wrong with the words of the drawings in a page."""
 
     def wrong(text, size, smallest=SMALLEST):
-        page = tmp_path / "page.html"
-        page.write_text(text, encoding="utf-8")
-        chromium.open(page.as_uri(), size)
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        chromium.open(file.as_uri(), size)
         return chromium.run(WRONG.replace("SMALLEST", str(smallest)))
 
     return wrong
@@ -74,3 +75,32 @@ def test_the_overview_names_all_that_gives_work_to_a_vm():
     for name in sorted({*registry.TRAFFIC, *registry.ON_HOST} - {registry.CUSTOM, registry.NONE, "service", "tasks", "iis"}):
         assert f"{named.get(name, name)}" in words.partition("</style>")[2], name
     assert "application gateway" in words.partition("</style>")[2]
+
+
+def report_of(names):
+    """A report in which each of some hosts went through an event, the last one with a long name."""
+    started = 1_800_000_000.0
+    states = ("draining", "ready", "approved", "started", "restoring", "restored")
+    told = [
+        {"state": state, "event_id": "e1", "from": started + 20 * place, "until": started + 20 * (place + 1), "reasons": []}
+        for place, state in enumerate(states)
+    ]
+    moments = {"seen": started, "approved": started + 40, "started": started + 60, "gone": started + 80}
+    event = {
+        "event_id": "e1", "event_type": "Reboot", "event_source": None, "resources": names, "description": None, "duration_in_seconds": None,
+        "not_before": None, "before_run": [], "outcome": "completed", "hosts": {name: {} for name in names}, **moments,
+    }  # fmt: skip
+    run = {"started": started, "updated": started + 120, "passes": 9, "check": False, "finished": True, "failed": False, "messages": [], "continues": None}
+    out = [{"from": started, "until": started + 100}]
+    hosts = [{"name": name, "resource_name": name, "drain_limit": 60, "states": told, "out": out} for name in names]
+    return {"run": run, "hosts": hosts, "events": [event], "entries": []}
+
+
+@pytest.mark.parametrize("size", [browser.PHONE, (641, 844), browser.WIDE])
+def test_the_lanes_of_a_report_fit_and_their_labels_stand_apart(wrong, chromium, size):
+    names = ["web1", "web2", "a-host-with-a-very-long-name.of-a-subdomain.of-a-domain.example.com"]
+    assert wrong(page(report_of(names)), size) == []
+    assert chromium.run("document.documentElement.scrollWidth") <= size[0]
+    # The whole width is for the time.
+    widths = chromium.run("[...document.querySelectorAll('.lanes line.out')].map(line => line.getBoundingClientRect().width / innerWidth)")
+    assert len(widths) == len(names) and min(widths) > 0.7

@@ -284,11 +284,11 @@ class _Axis:
         span = self._end - self._begin
         step = next((step for step in TICKS if span / step <= 9), TICKS[-1] * (1 + int(span / TICKS[-1] / 9)))
         first = -(-self._begin // step) * step
-        ticks = [{"x": self.x(moment), "label": Times.at(moment)} for moment in _range(first, self._end, step)]
-        for number, tick in enumerate(ticks):
-            tick["label"] = tick["label"] if tick["x"] <= LAST_LABEL else ""
-            tick["narrow"] = number % 2 == 0 and tick["x"] <= LAST_LABEL_NARROW
-        return ticks
+        return [self._tick(number, moment) for number, moment in enumerate(_range(first, self._end, step))]
+
+    def _tick(self, number: int, moment: float) -> Json:
+        x = self.x(moment)
+        return {"x": x, "label": Times.at(moment) if x <= LAST_LABEL else "", "narrow": number % 2 == 0 and x <= LAST_LABEL_NARROW}
 
 
 def _range(first: float, last: float, step: float) -> Iterator[float]:

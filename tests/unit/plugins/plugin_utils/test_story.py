@@ -408,7 +408,7 @@ def test_the_page_of_a_run_that_continues_another():
     site.go()
     text = words_of(site.report())
     assert "it was there already when this run first looked at 08:00:" in text and "approved before this run began" in text
-    assert "(began before this run)" in text and "not back yet: the event has started" in text and "-" not in text.partition("What happened")[2].split(". ")[0]
+    assert "(began before this run)" in text and "not back yet: started" in text and "-" not in text.partition("What happened")[2].split(". ")[0]
     site.story["run"]["continues"] = found = story.continued("report-20270115T080000.000Z.html", before, site.names)
     site.over("e1")
     site.finish()
