@@ -36,6 +36,7 @@ NOT_ON_HOSTS = {
     "history",
     "plan",
     "plan_by_hand",
+    "rehearse",
     "replay",
     "report",
     "turn",
