@@ -197,7 +197,7 @@ class Haproxy:
         """One look: the process, and its backends and servers."""
         seen = self.look_at_own()
         process = seen.process
-        seen.add_former(former_connections(process.pid, seen.uptime, self._hard_stop_after, process.told_start), former_state)
+        seen.add_former(former_connections(seen.pids, process.pid, seen.uptime, self._hard_stop_after), former_state)
         seen.process = process._replace(identity=identity(seen.pids[0]) if len(seen.pids) == 1 else None)
         return seen
 

@@ -30,6 +30,8 @@ SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist
 TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
 # Code in Lua may open connections of its own.
 LUA = ("lua-load", "lua-load-per-thread")
+# Without one of these words, a configuration has none of that. Each look asks, and to read a large one line by line takes long.
+PAST = re.compile(r"dispatch|transparent|lua-load")
 # What makes it uncertain that a server in `maint` gets none, wherever it stands: one of these words, or a variable in place of a directive.
 DOUBTFUL = re.compile(r"persist|use-server|prefer-last-server|(?<!re)dispatch|transparent|set-dst|lua-|^\s*(no\s+)?(option\s+)?\S*\$", re.MULTILINE)
 # Seconds by which a file must be older than the process that has loaded it. Its start is told to a second.
@@ -73,6 +75,8 @@ def destinations(pid: int, proc: str = "/proc") -> Destinations:
     transparent: set[str] = set()
     lua = False
     for files in _seen_from_here(pid, proc):
+        if not any(PAST.search(_text(path)) for path in files):
+            continue
         transparent.update(_backends_with(TRANSPARENT, files))
         section: list[str] = []
         for words in (words for path in files for words in _lines(path)):
@@ -103,7 +107,7 @@ def is_never_served_in_maint(pid: int, proc: str = "/proc") -> bool:
     if not all(any(has_same_file(one, path, proc) for one in ours) for path in paths):
         return False
     # Quotes and backslashes may stand within a word.
-    texts = [_read(each).replace('"', "").replace("'", "").replace("\\", "") for each in files]
+    texts = [_text(each).replace("\\", "") for each in files]
     return bool(texts) and all(text and not DOUBTFUL.search(text) for text in texts)
 
 
@@ -193,8 +197,13 @@ def _files_at(path: str) -> list[str]:
 
 def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line that is not empty."""
-    lines = (line.split("#", 1)[0].replace('"', "").replace("'", "").split() for line in _read(path).splitlines())
+    lines = (line.split("#", 1)[0].split() for line in _text(path).splitlines())
     return (words for words in lines if words)
+
+
+def _text(path: str) -> str:
+    """What a file says, without quotes."""
+    return _read(path).replace('"', "").replace("'", "")
 
 
 def _read(path: str) -> str:

@@ -91,11 +91,10 @@ class Former(NamedTuple):
         )
 
 
-def former_connections(pid: int, uptime: float | None, hard_stop_after: float | None = None, started: float | None = None, proc: str = "/proc") -> Former:
-    """What former processes of HAProxy ``pid`` are connected to. By its own words it started at ``started`` and runs for ``uptime`` seconds."""
+def former_connections(running: list[int], pid: int, uptime: float | None, hard_stop_after: float | None = None, proc: str = "/proc") -> Former:
+    """What former processes of HAProxy ``pid`` are connected to. By its own words it runs for ``uptime`` seconds. ``running``: its ids as seen from here."""
     # The connections that can be counted are counted, even if the user gives hard-stop-after.
     ended = hard_stop_after is not None and uptime is not None and uptime > hard_stop_after + STOP_MARGIN
-    running = answering_processes(pid, uptime, started, proc)
     if not running and ended:
         return Former(collections.Counter(), None)
     if not running:

@@ -14,7 +14,6 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import (
     answering_processes,
-    former_connections,
     master_socket,
     own_connections,
 )
@@ -109,6 +108,10 @@ def test_which_of_two_containers_answers_is_not_known(proc):
     assert own_connections(answering_processes(8, None, proc=proc.path), proc.path) == [(("127.0.0.1", 40960), ("10.0.0.4", 8080))]
     proc.process(11, "haproxy -f /etc/h.cfg", inner=8, sockets=[2], tcp=ROW % (OWN, "0400000A:1F90", "01", 2))
     assert own_connections(answering_processes(8, None, proc=proc.path), proc.path) is None
+
+
+def former_connections(pid, uptime, hard_stop_after=None, started=None, proc="/proc"):
+    return _haproxy_former_processes.former_connections(answering_processes(pid, uptime, started, proc), pid, uptime, hard_stop_after, proc)
 
 
 def former_processes(pid, proc, uptime=50):
