@@ -77,6 +77,8 @@ class Table(NamedTuple):
 def parse_table(text: str, ports: set[int]) -> Table:
     """The connections to the given local ports that count, and who listens there."""
     found = Table([], {})
+    # The kernel may list a connection twice if others come and go while it is read.
+    known: set[tuple[str, str]] = set()
     # The first line is the heading.
     for line in text.splitlines()[1:]:
         try:
@@ -86,7 +88,8 @@ def parse_table(text: str, ports: set[int]) -> Table:
                 continue
             if state == LISTEN:
                 found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
-            elif state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16):
+            elif (local, remote) not in known and (state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16)):
+                known.add((local, remote))
                 found.connections.append((port, *decode_endpoint(remote)))
         except (ValueError, IndexError, struct.error):
             raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None

@@ -346,3 +346,9 @@ def test_what_is_in_none_of_the_pools():
     assert counts(Pool("10.0.0.4", None, 5, 8080)) == counts()
     assert counts(Pool("10.0.0.4", None, 2, 80), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
     assert counts(Pool("10.0.0.4", [1, 2]), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
+
+
+def test_a_connection_that_the_kernel_lists_twice_counts_once():
+    """If others come and go while the table is read, a line may come again."""
+    once, elsewhere = line(("10.0.0.5", 8080), ("10.0.0.7", 40000)), line(("10.0.0.6", 8080), ("10.0.0.7", 40000))
+    assert parse_table(table(once, elsewhere, once), {8080}).connections == [(8080, "10.0.0.7", 40000)] * 2
