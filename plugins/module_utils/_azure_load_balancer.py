@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,11 +55,6 @@ KIND = "azure_address"
 NETWORK_VERSION = "2024-05-01"
 TAGS_VERSION = "2021-04-01"
 
-POOL = (
-    r"(?P<balancer>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+)"
-    r"/backendAddressPools/(?P<name>[^/?#%\s]+)\Z"
-)
-POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
 INTERFACE = (
     r"(?P<interface>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/networkInterfaces/[^/?#%\s]+)"
     r"/ipConfigurations/(?P<name>[^/?#%\s]+)\Z"

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, Driver, DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 KIND = "cluster"
 # The name that whatever we set in a cluster bears.
 OWNER = "graceful.azure"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # Seconds for one command or request, and for a bare connection. The most that is read of an output.
 CALL_SECONDS = 10.0
 CONNECT_SECONDS = 1.0
@@ -174,12 +173,7 @@ class Tools:
             raise MemberError("The first line of the file %s is empty." % path)
         return found
 
-    def boot_id(self) -> str:
-        try:
-            with open(BOOT_ID) as stream:
-                return stream.read().strip()
-        except OSError as error:
-            raise MemberError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
+    boot_id = staticmethod(this_boot)
 
 
 def tls_context(ca_cert: str | None = None, validate_certs: bool = True, client_cert: str | None = None, client_key: str | None = None) -> ssl.SSLContext:
@@ -526,13 +520,8 @@ class Members(Driver[Seen]):
             self._member.forget(seen)
         yield None
 
-    def still_on(self) -> list[str]:
-        """Why the member is not out and drained although it is to be, in sentences. Nothing is changed."""
-        ((_name, seen, record),) = self.look()
-        return self.why_on(seen, record)
-
     def why_on(self, seen: Seen, record: Record | None) -> list[str]:
-        """The same of what a look has returned."""
+        """Why the member is not out and drained, in sentences. ``seen`` and ``record``: as a look has returned them."""
         if (seen.ours or seen.foreign) and seen.left is None:
             return []
         condition = self.condition(record, seen)
@@ -628,6 +617,17 @@ def wrong_url(url: Any, *schemes: str) -> str | None:
 def reason_of(error: Exception) -> str:
     """The reason of an error in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def first_line(text: str, code: int) -> str:
+    """The first line of what a program said, which may be followed by its usage. ``code``: what it exited with."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code
+
+
+def last_line(text: str, code: int) -> str:
+    """The last one, if what comes before is how it got there."""
+    return first_line("\n".join(text.splitlines()[::-1]), code)
 
 
 def listed(names: list[str]) -> str:

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, plain_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ class Pacemaker(Member):
     def _local(self) -> str:
         code, out, err = self.tools.run(["crm_node", "--name"])
         if code or not _is_name(out.strip()):
-            raise MemberError("`crm_node --name` does not tell the name of this node: %s." % _told(err or out, code))
+            raise MemberError("`crm_node --name` does not tell the name of this node: %s." % last_line(err or out, code))
         return out.strip()
 
     def _status(self) -> ElementTree.Element:
@@ -104,10 +104,10 @@ class Pacemaker(Member):
         try:
             status = ElementTree.fromstring(out)
         except ElementTree.ParseError:
-            raise MemberError("`crm_mon` did not print XML: %s." % _told(err or out, code)) from None
+            raise MemberError("`crm_mon` did not print XML: %s." % last_line(err or out, code)) from None
         if code or status.find("./nodes") is None:
             told = [error.text for error in status.iter("error") if error.text]
-            raise MemberError("`crm_mon` cannot ask the cluster: %s." % _told(told[-1] if told else err, code))
+            raise MemberError("`crm_mon` cannot ask the cluster: %s." % last_line(told[-1] if told else err, code))
         return status
 
     def _constraints(self) -> dict[str, list[str]]:
@@ -119,7 +119,7 @@ class Pacemaker(Member):
         try:
             found = ElementTree.fromstring(out)
         except ElementTree.ParseError:
-            raise MemberError("`%s` failed: %s." % (" ".join(argv), _told(err or out, code))) from None
+            raise MemberError("`%s` failed: %s." % (" ".join(argv), last_line(err or out, code))) from None
         ours: dict[str, list[str]] = {}
         for entry in found.iter("rsc_location"):
             name, node = entry.get("id", ""), entry.get("node", "")
@@ -137,7 +137,7 @@ class Pacemaker(Member):
         if len(found) < 2:
             if "Quorum information" in out and "Votequorum information" not in out:
                 return None  # this corosync counts no votes
-            return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, _told(err or out, code))
+            return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, last_line(err or out, code))
         own = re.search(r"^\s*\d+\s+(\d+)\s.*\(local\)", out, re.MULTILINE)
         if found["Total votes"] - (int(own[1]) if own else 1) < found["Quorum"]:
             return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (node, found["Total votes"], found["Quorum"])
@@ -146,7 +146,7 @@ class Pacemaker(Member):
     def _cib(self, *words: str) -> None:
         code, out, err = self.tools.run(["cibadmin", *words])
         if code:
-            raise MemberError("`cibadmin %s` failed: %s." % (words[0], _told(err or out, code)))
+            raise MemberError("`cibadmin %s` failed: %s." % (words[0], last_line(err or out, code)))
 
 
 def _ids_in(names: list[str], node: str) -> tuple[str, ...]:
@@ -166,8 +166,3 @@ def _is_in_maintenance(status: ElementTree.Element) -> bool:
 def _can_serve(node: dict[str, str]) -> bool:
     flags = ("standby", "standby_onfail", "maintenance", "pending", "unclean", "shutdown")
     return node.get("online") == "true" and node.get("type", "member") != "ping" and not any(node.get(flag) == "true" for flag in flags)
-
-
-def _told(text: str, code: int) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

@@ -14,7 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, listed
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,7 +149,7 @@ class RabbitMQ(Member):
             # A check that fails says so among the errors.
             found = _parsed(err) or _parsed(out)
             if code != CHECK_FAILED or not isinstance(found.get("queues"), list):
-                raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, _told(err or out, code)))
+                raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, first_line((err or out).replace("Error:", ""), code)))
             names = [str(queue.get("readable_name") or queue.get("name")) for queue in found["queues"] if isinstance(queue, dict)]
             return "without %s, queues %s: %s" % (node, why, listed(names))
         return None
@@ -181,7 +181,7 @@ def _said(told: Outcome, program: str, command: str) -> str:
         raise told
     code, out, err = told
     if code:
-        raise MemberError("`%s %s` failed: %s." % (program, command, _told(err or out, code)))
+        raise MemberError("`%s %s` failed: %s." % (program, command, first_line((err or out).replace("Error:", ""), code)))
     return out
 
 
@@ -195,9 +195,3 @@ def _object(out: str, command: str) -> dict[str, Any]:
 
 def _nonsense(command: str, why: str) -> MemberError:
     return MemberError("The answer to `%s` is not what RabbitMQ says: %s." % (command, why))
-
-
-def _told(text: str, code: int) -> str:
-    """The first line of what a tool said. What follows is advice and its usage."""
-    lines = [line.strip() for line in text.replace("Error:", "").splitlines() if line.strip()]
-    return lines[0].rstrip(".")[:300] if lines else "it exited with %d and said nothing" % code

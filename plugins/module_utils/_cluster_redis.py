@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, listed, reason_of
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +62,7 @@ class Server:
     """One connection to a Redis server or to a Sentinel."""
 
     def __init__(self, what: str, address: Address, username: str | None, password: str | None, connect: Callable[[Address, float], socket.socket]) -> None:
-        self.name = "%s at %s" % (what, shown(address))
+        self.name = "%s at %s" % (what, place_text(address))
         self._received = b""
         try:
             self._socket = connect(address, CONNECT_SECONDS)
@@ -230,11 +231,11 @@ class Redis(Member):
         if is_master and is_named:
             left = "%s is the master of %s" % (self.member, self.master)
         elif is_master:
-            left = "%s does not follow the new master %s yet" % (self.member, shown(named))
+            left = "%s does not follow the new master %s yet" % (self.member, place_text(named))
         elif is_named:
             left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
         ours = left is None and priority == 0
-        state = {"role": "master" if is_master else "replica", "priority": priority, "master": shown(named)}
+        state = {"role": "master" if is_master else "replica", "priority": priority, "master": place_text(named)}
         return Seen(
             member=self.member,
             ours=ours,
@@ -299,7 +300,7 @@ class Redis(Member):
         electable = self._electable()
         if not electable:
             return "no replica of %s can become its master: Sentinel knows none that is up and has a priority above 0" % self.master
-        unlinked = sorted(shown(address) for address, fields in electable.items() if fields.get("master-link-status") != "ok")
+        unlinked = sorted(place_text(address) for address, fields in electable.items() if fields.get("master-link-status") != "ok")
         if unlinked:
             return "%s may become the master of %s and is not linked to it" % (", ".join(unlinked), self.master)
         try:
@@ -499,12 +500,6 @@ class Redis(Member):
     def _connect(self, what: str, address: Address, username: str | None, password_file: str) -> Server:
         path = self.options[password_file]
         return Server(what, address, username, self.tools.secret(path) if path else None, self.connect)
-
-
-def shown(address: Address) -> str:
-    """An address as people write it."""
-    host, port = address
-    return ("[%s]:%d" if ":" in host else "%s:%d") % (host, port)
 
 
 def _address(text: str) -> Address | None:

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On which file system does a folder lie? Whether it stays over a reboot, and whether two folders are one.
+"""On which file system does a folder lie? Whether it stays over a reboot, and whether two folders are one. And how a file gets to the disk.
 
 What cannot be told is None. C(proc) is the folder of the kernel's files.
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -105,6 +106,25 @@ def machine_id(path: str = "/sys/class/dmi/id/product_uuid") -> str | None:
     # Kernels differ in the order of its first bytes, and an update may bring another kernel.
     first, second, third = ("".join(reversed(re.findall("..", part))) for part in (digits[:8], digits[8:12], digits[12:16]))
     return min(digits, first + second + third + digits[16:])
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, and have it on the disk."""
+    while data:
+        data = data[os.write(fd, data) :]
+    os.fsync(fd)
+
+
+def sync_folder(path: str) -> None:
+    """Have the names of the files in a folder on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems know no sync of a folder
+            raise
+    finally:
+        os.close(fd)
 
 
 def _is_temporary_disk(source: str, patterns: Sequence[str]) -> bool:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     # The process that answers on a socket. None if nobody listens there, False if that cannot be told.
     Answering = Union[Process, Literal[False], None]
 
-DEFAULT_SOCKET = "/run/haproxy/admin.sock"
 COMMAND_SECONDS = 3.0
 # A HAProxy that is being restarted is away for a moment.
 AWAY_SECONDS = 1.0

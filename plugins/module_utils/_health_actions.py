@@ -16,6 +16,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._systemd import ServiceManager, Unit
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
-ACTIONS = ("file", "service", "command", "responder", "iis_site")
 OUT, IN = "out", "in"
 
 COMMAND_SECONDS = 30
@@ -262,10 +262,7 @@ class File:
     def _write(self, fd: int, record: Record) -> None:
         """Write the mark from the beginning of the file, and all of it."""
         try:
-            left = mark_of(record)
-            while left:
-                left = left[os.write(fd, left) :]
-            os.fsync(fd)
+            write_all(fd, mark_of(record))
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
 
@@ -278,13 +275,8 @@ class File:
             raise Refused("The health file %s cannot be renamed to %s: %s." % (old, new, error.strerror)) from error
 
     def _sync(self) -> None:
-        fd = os.open(os.path.dirname(self.on), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        except OSError:
-            pass  # some file systems know no sync of a folder
-        finally:
-            os.close(fd)
+        with contextlib.suppress(OSError):
+            sync_folder(os.path.dirname(self.on))
 
     @staticmethod
     def _status(path: str) -> os.stat_result | None:
@@ -458,29 +450,6 @@ class Dry:
         self._fails = False
 
 
-def action_spec() -> dict[str, dict[str, Any]]:
-    """The options by which every module names the action."""
-    return {
-        "action": {"type": "str", "choices": list(ACTIONS)},
-        "file": {"type": "path"},
-        "file_means": {"type": "str", "choices": [OUT, IN], "default": OUT},
-        "service": {"type": "str"},
-        "command_out": {"type": "str"},
-        "command_in": {"type": "str"},
-        "responder_port": {"type": "int"},
-        "iis_site": {"type": "str"},
-    }
-
-
-REQUIRED = [
-    ("action", "file", ("file",)),
-    ("action", "service", ("service",)),
-    ("action", "command", ("command_out", "command_in")),
-    ("action", "responder", ("responder_port",)),
-    ("action", "iis_site", ("iis_site",)),
-]
-
-
 def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: RunCommand) -> Action | None:
     """The action that the options name; None if they name none."""
     name = params["action"]
@@ -489,7 +458,7 @@ def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: Ru
     if name == "service":
         return Service(params["service"], systemd)
     if name == "command":
-        return Command(params["command_out"], params["command_in"], run_command)
+        return Command(params["command_out"], params["command_back"], run_command)
     if name == "responder":
         if not 1 <= params["responder_port"] <= 65535:
             raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])

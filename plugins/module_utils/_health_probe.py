@@ -17,23 +17,19 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     ProbeError,
     Refused,
     Seen,
-    action_from,
-    action_of,
     as_recorded,
     steady_clock,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Store, holders, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._health_actions import Action
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
-    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
 KIND = "health_probe"
 
@@ -264,26 +260,3 @@ def describe(action: Action, seen: Seen, record: Record | None, condition: str, 
         "noted": record is None or record["phase"] != CHANGING and record["boot_id"] == boot_id,
         "restoring": record is not None and record["phase"] == RESTORING,
     }
-
-
-class ThisMachine:
-    """What holds of health answers need of the machine on which they are."""
-
-    clock = staticmethod(steady_clock)
-
-    def __init__(self, run_command: RunCommand) -> None:
-        self._run_command = run_command
-        self._systemd = Systemd(run_command)
-
-    def action_from(self, params: Mapping[str, Any]) -> Action | None:
-        return action_from(params, self._systemd, self._run_command)
-
-    def action_of(self, record: Record) -> Action:
-        return action_of(record, self._systemd, self._run_command)
-
-    def boot_id(self) -> str:
-        return self._systemd.boot_id()
-
-    @staticmethod
-    def store(params: Mapping[str, Any], dry: bool = False) -> Store:
-        return Store(params["state_dir"], dry=dry)

@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,6 +45,14 @@ if TYPE_CHECKING:
 
 class DriverError(Exception):
     """What is held cannot be asked, or does not do what it is told; the text is a full sentence."""
+
+
+def this_boot() -> str:
+    """Which boot of the machine this is. What a record says of another boot counts no more, so it must be known."""
+    boot_id = read_boot_id()
+    if not boot_id:
+        raise DriverError("/proc/sys/kernel/random/boot_id cannot be read, so nobody knows which boot of the machine this is.")
+    return boot_id
 
 
 # What a look of a driver tells of one of its things. Where things may cease to exist, None is one of the values.

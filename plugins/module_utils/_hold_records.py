@@ -22,7 +22,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, why_lost
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, sync_folder, why_lost, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
@@ -188,14 +188,14 @@ class Store:
         path = self.path(kind, subject)
         if path in self._unwritten:
             return self._unwritten[path]
-        record = read_record(path, missing_ok=True)
+        record = self._load(path)
         if record is not None and (record["kind"], record["subject"]) != (kind, subject):
             raise _damaged(path, "it is about %s %r" % (record["kind"], record["subject"]))
         return record
 
     def records(self, kind: str | None = None) -> list[Record]:
         """All records, or those of one kind, in the order of their files' names; each with its ``path``."""
-        found = {record["path"]: record for record in list_records(self.state_dir)}
+        found = {record["path"]: record for record in self._load_all()}
         for path, record in self._unwritten.items():
             found.pop(path, None)
             if record is not None:
@@ -209,32 +209,14 @@ class Store:
         """Write the record to disk. After a crash at any moment, the disk has either the new record or the old one."""
         path = self.path(record["kind"], record["subject"])
         content = {key: value for key, value in record.items() if key != "path"}
-        machine = machine_id()
-        if machine:
-            content["machine"] = machine
+        content.update(self._origin())
         data = to_bytes(content)
         if len(data) > SIZE_LIMIT:
             raise HoldError("The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path)
         if self.dry:
-            self._unwritten[path] = dict(json.loads(json.dumps(content)), path=path)
-            return
-        # What is released may be known by its mark alone, because the folder was lost.
-        check_folder(self.state_dir, create=True)
-        temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
-        try:
-            _remove(temporary)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                _write_all(fd, data)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
-            _sync_folder(self.state_dir)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                _remove(temporary)
-            raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
+            self._unwritten[path] = dict(json.loads(data.decode()), path=path)
+        else:
+            self._save(path, data)
 
     def replace(self, record: Record | None, wanted: Record | None) -> None:
         """Replace the record on disk by another; None means no record. A record with the same content is not written again."""
@@ -248,10 +230,44 @@ class Store:
         path = self.path(record["kind"], record["subject"])
         if self.dry:
             self._unwritten[path] = None
-            return
+        else:
+            self._drop(path)
+
+    # How the files are reached. Another platform has a store that reaches them otherwise.
+
+    def _load(self, path: str) -> Record | None:
+        return read_record(path, missing_ok=True)
+
+    def _load_all(self) -> list[Record]:
+        return list_records(self.state_dir)
+
+    def _origin(self) -> dict[str, str]:
+        """What a record says of the machine on which it lies."""
+        machine = machine_id()
+        return {"machine": machine} if machine else {}
+
+    def _save(self, path: str, data: bytes) -> None:
+        # What is released may be known by its mark alone, because the folder was lost.
+        check_folder(self.state_dir, create=True)
+        temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
+        try:
+            _remove(temporary)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                write_all(fd, data)
+            finally:
+                os.close(fd)
+            os.rename(temporary, path)
+            sync_folder(self.state_dir)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                _remove(temporary)
+            raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
+
+    def _drop(self, path: str) -> None:
         try:
             _remove(path)
-            _sync_folder(self.state_dir)
+            sync_folder(self.state_dir)
         except OSError as error:
             raise HoldError("The record %s cannot be removed: %s." % (path, _why(error)), path) from error
 
@@ -584,7 +600,7 @@ def _make_folder(state_dir: str) -> None:
             os.makedirs(parent, 0o755, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(state_dir, 0o700)
-        _sync_folder(parent)
+        sync_folder(parent)
     except OSError as error:
         raise HoldError("The state folder %s cannot be made: %s." % (state_dir, _why(error)), state_dir) from error
 
@@ -597,22 +613,6 @@ def _read_all(fd: int) -> bytes:
             break
         data += piece
     return data
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems know no sync of a folder
-            raise
-    finally:
-        os.close(fd)
 
 
 def _remove(path: str) -> None:
@@ -644,7 +644,7 @@ def put_aside(state_dir: str, dry: bool = False) -> tuple[list[dict[str, str]], 
                 continue
             try:
                 os.rename(problem.path, to)
-                _sync_folder(state_dir)
+                sync_folder(state_dir)
             except OSError as error:
                 raise HoldError("The record %s cannot be renamed: %s." % (problem.path, _why(error)), problem.path) from error
     return aside, left

@@ -14,15 +14,15 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, StoppedInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from typing import Any, Protocol
+    from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
 
 KIND = "iis"
@@ -41,16 +41,6 @@ class Thing(NamedTuple):
     state: str
 
 
-if TYPE_CHECKING:
-
-    class IisManager(Manager[Thing, ThingKey], Protocol):
-        """What knows the IIS of a machine."""
-
-        def stop(self, __thing: Thing) -> None: ...
-
-        def start(self, __thing: Thing) -> None: ...
-
-
 class IisError(DriverError):
     """IIS cannot be asked, or does not do what it is told; the text is a full sentence."""
 
@@ -62,7 +52,7 @@ class Refused(IisError):
 class DryIis:
     """An IIS that obeys at once and in memory only: for check mode."""
 
-    def __init__(self, iis: IisManager) -> None:
+    def __init__(self, iis: Manager[Thing, ThingKey]) -> None:
         self._iis = iis
         self._told: dict[ThingKey, str] = {}
         self.boot_id = iis.boot_id
@@ -70,25 +60,24 @@ class DryIis:
     def show(self, things: Collection[ThingKey]) -> list[Thing]:
         return [thing._replace(state=self._told.get(thing[:2], thing.state)) for thing in self._iis.show(things)]
 
-    def stop(self, thing: Thing) -> None:
-        self._told[thing[:2]] = STOPPED
+    def stop(self, thing: ThingKey) -> None:
+        self._told[thing] = STOPPED
 
-    def start(self, thing: Thing) -> None:
-        self._told[thing[:2]] = STARTED
+    def start(self, thing: ThingKey) -> None:
+        self._told[thing] = STARTED
 
 
 class Things(StoppedInOrder[Thing, ThingKey]):
     """Sites and pools. ``things``: None for all that are held."""
 
-    _manager: IisManager
-
     Refused = Refused
     kind = KIND
+    found, left = {"state": STARTED}, {"state": STOPPED}
     pause = 0.5
 
     def __init__(
         self,
-        iis: IisManager,
+        iis: Manager[Thing, ThingKey],
         store: RecordReader,
         request: Request,
         things: list[ThingKey] | None,
@@ -136,34 +125,6 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     def view(self, record: Record | None, seen: Thing) -> dict[str, Any]:
         return {"state": seen.state, "held_by": holders(record)}
 
-    def put(self, hold: Hold[Thing], events: Events) -> Iterator[Record | None]:
-        record, thing = hold.record, hold.seen
-        condition = self.condition(record, thing)
-        if record is None and condition == NONE:
-            record = self._new_record(thing, {"state": STARTED}, {"state": STOPPED}, events)
-        elif record is None:
-            if thing.state == STOPPING:
-                self._wait_for(hold)
-            yield None
-            return
-        elif record["phase"] == RESTORING:
-            record = dict(record, phase=CHANGING, boot_id=self._boot_id, events=events)
-        else:
-            again = self._down_again(hold, record)
-            if again is None and condition == CHANGED_MEANWHILE:
-                self._tell_conflict(hold)
-            record = dict(again or record, events=events)
-        yield record
-        condition = self.condition(record, thing)
-        if condition == STOPPING:
-            if self.is_up(thing):
-                self._manager.stop(thing)
-                hold.acted = True
-            if not self._await(hold, self.is_down):
-                return
-        if record["phase"] == CHANGING and self.condition(record, hold.seen) == HELD:
-            yield dict(record, phase=HELD)
-
     def give_back(self, hold: Hold[Thing]) -> Iterator[Record | None]:
         record, thing = hold.record, hold.seen
         if record is None:
@@ -182,7 +143,7 @@ class Things(StoppedInOrder[Thing, ThingKey]):
         elif condition not in (NONE, REBOOTED) or thing.state != STARTED:
             yield dict(record, phase=RESTORING)
             if thing.state == STOPPED:
-                self._manager.start(thing)
+                self._manager.start(self.key(thing))
                 hold.acted = True
             if not self._await(hold, lambda seen: self.is_back(record, seen)):
                 return

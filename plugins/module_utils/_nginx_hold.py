@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
@@ -619,8 +620,6 @@ def replace_file(path: str, data: bytes) -> None:
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
-            while data:
-                data = data[os.write(fd, data) :]
             if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
                 os.fchown(fd, status.st_uid, status.st_gid)
             for name in os.listxattr(path):
@@ -628,7 +627,7 @@ def replace_file(path: str, data: bytes) -> None:
                 with contextlib.suppress(OSError):
                     os.setxattr(fd, name, os.getxattr(path, name))
             os.fchmod(fd, status.st_mode & 0o7777)
-            os.fsync(fd)
+            write_all(fd, data)
         finally:
             os.close(fd)
         os.rename(temporary, path)
@@ -636,12 +635,8 @@ def replace_file(path: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):  # some file systems know no sync of a folder
-            os.fsync(folder)
-    finally:
-        os.close(folder)
+    with contextlib.suppress(OSError):
+        sync_folder(os.path.dirname(path))
 
 
 NO_SERVER: dict[str, Any] = {"line": None, "text": None, "down": None, "backup": None}

@@ -9,12 +9,13 @@ A line of nginx has an address in one of many spellings: with or without a port,
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from ipaddress import IPv4Address, IPv6Address
     from typing import Any, Union
 
@@ -30,6 +31,19 @@ IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
 LOOPBACK = ("127.0.0.1", "::1")
 
 
+# The ids of resources in Azure that somebody names, and how they look.
+POOL = (
+    r"(?P<balancer>/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+)"
+    r"/backendAddressPools/(?P<name>[^/?#%\s]+)\Z"
+)
+POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
+OWNER_OF_EVENTS = (
+    r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Compute/"
+    r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z"
+)
+OWNER_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM"
+
+
 def canonical(address: int | str | IPv4Address | IPv6Address) -> str:
     """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address. Raises ValueError if it is none."""
     parsed = ipaddress.ip_address(address)
@@ -43,6 +57,12 @@ def called(text: object) -> str:
         return str(ipaddress.ip_address(known))
     except ValueError:
         return known.lower()
+
+
+def meant(word: object, words: Iterable[str]) -> str:
+    """The end of a sentence about a word that nobody knows: which of these may be meant."""
+    close = difflib.get_close_matches(str(word), list(words), n=1)
+    return "; did you mean %s?" % close[0] if close else ""
 
 
 def endpoint(text: str) -> tuple[str, int] | None:

@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
@@ -38,14 +38,21 @@ if TYPE_CHECKING:
 
         def show(self, __things: Collection[Key_contra]) -> list[State]: ...
 
+        def stop(self, __thing: Key_contra) -> None: ...
+
+        def start(self, __thing: Key_contra) -> None: ...
+
         def boot_id(self) -> str: ...
 
 
 class StoppedInOrder(Driver[State], Generic[State, Key]):
-    """``manager``: what is asked and told about the things. It shows those of some keys, and knows the boot."""
+    """``manager``: what is asked and told about the things, by their keys. It also knows the boot."""
 
     in_order = True
     kind: str
+    # What a record says of a thing that runs and is stopped.
+    found: dict[str, Any]
+    left: dict[str, Any]
 
     def __init__(
         self,
@@ -120,6 +127,41 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             return HELD if self.is_down(seen) else STOPPING
         return CHANGED_MEANWHILE if self.is_up(seen) else HELD
 
+    def put(self, hold: Hold[State], events: Events) -> Iterator[Record | None]:
+        record = self._wanted(hold, events)
+        yield record
+        condition = self.condition(record, hold.seen)
+        if condition == STOPPING:
+            if record is not None and self.is_up(hold.seen):
+                self._manager.stop(self.key(hold.seen))
+                hold.acted = True
+            if not self._await(hold, self.is_down):
+                return
+        elif condition != HELD:
+            return
+        if record is not None and record["phase"] == CHANGING:
+            yield dict(record, phase=HELD)
+
+    def more(self, seen: State) -> dict[str, Any]:
+        """What a new record says besides."""
+        return {}
+
+    def _wanted(self, hold: Hold[State], events: Events) -> Record | None:
+        """The record as it should be before anything is stopped; None: no record."""
+        record, seen = hold.record, hold.seen
+        if record is None:
+            return self._new_record(seen, events) if self.is_up(seen) else None
+        condition = self.condition(record, seen)
+        if record["phase"] == RESTORING:
+            if condition == NONE and not self.is_up(seen):
+                # It ran to its end. There is nothing to stop, and it must not run once more.
+                return None
+            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, **({"started": False} if "started" in record else {}))
+        again = self._down_again(hold, record)
+        if again is None and condition == CHANGED_MEANWHILE:
+            self._tell_conflict(hold)
+        return dict(again or record, events=events)
+
     def describe(self, hold: Hold[State]) -> dict[str, Any]:
         """What the module returns of a thing."""
         return dict(
@@ -133,10 +175,6 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     def untouched(self, hold: Hold[State]) -> bool:
         # If the start is refused, the record stays, because the thing must still be started.
         return self._request.present and self.is_up(hold.seen)
-
-    def still_on(self) -> list[str]:
-        """What is not down although it is to be, in sentences. Nothing is changed."""
-        return self.why_on(self.look_only())
 
     def look_only(self) -> list[tuple[str, State, Record | None]]:
         """The things for somebody who changes nothing. What is not there any more is as good as down, and no error."""
@@ -186,9 +224,11 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
                 raise error
         return found
 
-    def _new_record(self, seen: State, found: dict[str, Any], left: dict[str, Any], events: Events, **more: Any) -> Record:
+    def _new_record(self, seen: State, events: Events) -> Record:
         order, self._next_order = self._next_order, self._next_order + 1
-        return new_record(self.kind, self.subject(self.key(seen)), found, left, events, boot_id=self._boot_id, order=order, **more)
+        return new_record(
+            self.kind, self.subject(self.key(seen)), dict(self.found), dict(self.left), events, boot_id=self._boot_id, order=order, **self.more(seen)
+        )
 
     def _await(self, hold: Hold[State], condition: Callable[[State], bool]) -> bool:
         """Look until the condition is met or the time of the step is over. Returns whether it is met."""

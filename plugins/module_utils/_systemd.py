@@ -12,8 +12,8 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError, this_boot
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
@@ -33,7 +33,6 @@ CALL_SECONDS = 10
 LOOK_SECONDS = 0.1
 
 PROC = "/proc"
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 TYPES = "service socket device mount automount swap target path timer slice scope".split()
 NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
@@ -73,10 +72,6 @@ if TYPE_CHECKING:
         unknown: str
         hint: str
 
-        def stop(self, __name: str) -> None: ...
-
-        def start(self, __name: str) -> None: ...
-
         def names(self, names: Collection[str]) -> list[str]: ...
 
         def comes_back(self, name: str) -> bool: ...
@@ -98,6 +93,7 @@ class Systemd:
 
     unknown = "systemd knows no unit %r (option services)."
     hint = "See 'systemctl status %s' on the host."
+    boot_id = staticmethod(this_boot)
 
     def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
@@ -163,13 +159,6 @@ class Systemd:
 
     def start(self, name: str) -> None:
         self._tell("start", name)
-
-    def boot_id(self) -> str:
-        try:
-            with open(BOOT_ID) as stream:
-                return stream.read().strip()
-        except OSError as error:
-            raise SystemdError("%s cannot be read: %s." % (BOOT_ID, error.strerror)) from error
 
     def _tell(self, verb: str, name: str) -> None:
         try:
@@ -272,6 +261,7 @@ class Services(StoppedInOrder[Unit, str]):
 
     Refused = Refused
     kind = KIND
+    found, left = {"active_state": "active"}, {"active_state": "inactive"}
     pause = LOOK_SECONDS
     is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_off), staticmethod(is_back)
 
@@ -315,21 +305,6 @@ class Services(StoppedInOrder[Unit, str]):
 
     def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
         return {"active_state": seen.active_state, "held_by": holders(record)}
-
-    def put(self, hold: Hold[Unit], events: Events) -> Iterator[Record | None]:
-        record = self._wanted(hold, events)
-        yield record
-        condition = self.condition(record, hold.seen)
-        if condition not in (STOPPING, HELD):
-            return
-        if condition == STOPPING:
-            if record is not None and is_up(hold.seen):
-                self._manager.stop(hold.name)
-                hold.acted = True
-            if not self._await(hold, is_off):
-                return
-        if record is not None and record["phase"] == CHANGING:
-            yield dict(record, phase=HELD)
 
     def give_back(self, hold: Hold[Unit]) -> Iterator[Record | None]:
         record, unit = hold.record, hold.seen
@@ -420,24 +395,8 @@ class Services(StoppedInOrder[Unit, str]):
         place = {name: number for number, name in enumerate(ordered)}
         return sorted(ordered, key=lambda name: (place.get(re.sub(r"\.automount\Z", ".mount", name), place[name]), name.endswith(".automount")))
 
-    def _wanted(self, hold: Hold[Unit], events: Events) -> Record | None:
-        """The record as it should be before anything is stopped; None: no record."""
-        record, unit = hold.record, hold.seen
-        if record is None:
-            if not is_up(unit):
-                return None
-            more = {"along_with": self._along_with[unit.name]} if unit.name in self._along_with else {}
-            return self._new_record(unit, {"active_state": "active"}, {"active_state": "inactive"}, events, **more)
-        condition = self.condition(record, unit)
-        if record["phase"] == RESTORING:
-            if condition == NONE and not is_up(unit):
-                # It ran to its end. There is nothing to stop, and it must not run once more.
-                return None
-            return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, started=False)
-        again = self._down_again(hold, record)
-        if again is None and condition == CHANGED_MEANWHILE:
-            self._tell_conflict(hold)
-        return dict(again or record, events=events)
+    def more(self, seen: Unit) -> dict[str, Any]:
+        return {"along_with": self._along_with[seen.name]} if seen.name in self._along_with else {}
 
     def _refusing(self, unit: Unit) -> Unit | None:
         """The units that this unit triggers and that are not down yet. While they run, systemd refuses to start this unit."""

@@ -109,14 +109,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     azure_argument_spec,
     check_id,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS
 
 API_VERSION = "2025-11-01"
 ROLE = "Scheduled Events Contributor"
-RESOURCE = (
-    r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Compute/"
-    r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z"
-)
-EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM"
 # The id becomes part of a URL, and comes from a metadata service.
 EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
@@ -138,7 +134,7 @@ def acknowledge(client, resource, event_id):
 
 
 def run(params, check_mode, clock=time.time):
-    check_id("resource_id", params["resource_id"], RESOURCE, EXAMPLE)
+    check_id("resource_id", params["resource_id"], OWNER_OF_EVENTS, OWNER_EXAMPLE)
     event_ids = list(dict.fromkeys(params["event_ids"]))
     if not event_ids:
         raise ValueError("event_ids is an empty list: name at least one event.")

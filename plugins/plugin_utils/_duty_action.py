@@ -19,8 +19,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT
-from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info

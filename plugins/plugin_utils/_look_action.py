@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, ask_machine, is_windows
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words, was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
@@ -52,11 +52,6 @@ OF_ALL = ("journal_missed", "by_module", "ansible_facts", "warnings", "deprecati
 """What an answer says besides its acts and its look: also how it came about, and what Ansible found out about the machine."""
 UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
-
-
-def _signalled(result: Json) -> bool:
-    """Whether a signal ended the module's process, as in a reboot. Otherwise the module failed by itself."""
-    return "module_stdout" in result and (result.get("rc", 0) >= 128 or result.get("rc", 0) < 0)
 
 
 def of_others(records: Iterable[Json], task_vars: Variables) -> str | None:
@@ -168,7 +163,7 @@ class LookAction(ActionBase):
             return dict(result, reached=True)
         said = last_words(result) if "module_stdout" in result else first_line(result.get("msg"))
         failure = {"reached": False, "error": said}
-        if not _signalled(result):
+        if not ("module_stdout" in result and was_killed(result)):
             failure["fatal"] = said
         # These are told all the same.
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)

@@ -9,7 +9,6 @@ A mistake is a sentence that begins with what people call the option.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import math
 import re
@@ -18,6 +17,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
@@ -102,12 +102,6 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
     **{"str": _text, "path": _text, "int": _whole_number, "bool": check_type_bool, "list": check_type_list, "dict": check_type_dict},
     "raw": lambda value: value,
 }
-
-
-def meant(word: object, words: Iterable[str]) -> str:
-    """The end of a sentence about a word that nobody knows: which one may be meant."""
-    close = difflib.get_close_matches(str(word), list(words), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def check_number(mistakes: list[str], called: str, value: Any, least: float = 0.0, default: float | None = None) -> float | None:

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 import yaml
 from ansible.parsing.dataloader import DataLoader
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, access_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
@@ -30,14 +32,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_imds_url,
     check_path,
     check_port,
-    meant,
     port,
     read_options,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import PLATFORMS, VARIABLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, access_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._task_files import task_file_problem
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Specs, Variables
 

@@ -67,6 +67,12 @@ def last_words(result: Mapping[str, Any]) -> str:
     return first_line(result.get("module_stderr") or result.get("msg"))
 
 
+def was_killed(result: Mapping[str, Any]) -> bool:
+    """Whether a signal ended the process of a module, as when its machine shuts down. A module that cannot run ends in another way."""
+    rc = result.get("rc")
+    return isinstance(rc, int) and (rc < 0 or rc > 128)
+
+
 def is_url(address: object) -> bool:
     """Whether this is the address of something that is asked over HTTP, with or without TLS."""
     text = str(address)
@@ -89,7 +95,3 @@ def duration(seconds: float) -> str:
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -19,7 +19,7 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import last_words, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import last_words, printable, was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 display = Display()
@@ -140,15 +140,9 @@ class WaitAction(ActionBase):
                 raise
             self._connection._shell.tmpdir = None
             return None, error
-        if "module_stdout" in result and (last is not None or was_lost or self._was_killed(result)):
+        if "module_stdout" in result and (last is not None or was_lost or was_killed(result)):
             return None, AnsibleConnectionFailure(f"The module ended without a result (rc {result.get('rc')}): {last_words(result)}")
         return result, None
-
-    @staticmethod
-    def _was_killed(result: Json) -> bool:
-        # A host that shuts down ends its processes by a signal. A module that cannot run at all ends in another way.
-        rc = result.get("rc")
-        return isinstance(rc, int) and (rc < 0 or rc > 128)
 
     def _notice_silence(self) -> None:
         """Make ssh end by itself a few seconds after the host has become silent."""

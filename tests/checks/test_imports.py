@@ -30,7 +30,7 @@ SEEN = (
 )
 DUTIES = tuple(path for path in FILES if path.startswith("plugin_utils/_duties/") and path not in BASES)
 # On the machine's side, a file for each type. The others are what all of them share.
-SHARED = ("duty", "in_order", "machine", "registry", "words")
+SHARED = ("duty", "in_order", "machine", "options", "registry", "words")
 TYPES = tuple(path for path in FILES if fnmatch(path, "module_utils/_duties/*.py") and path.rsplit("/", 1)[1][:-3] not in SHARED)
 KINDS = [Path(path).stem for path in TYPES]
 DECIDING = tuple(path for path in FILES if path.split("/")[1] in ("_planning", "_steps") and path not in SEEN)
@@ -50,7 +50,7 @@ LAYERS = [
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
-PURE_UTILS = [f"module_utils/_{name}.py" for name in ("duties/words", "events", "pools", "spellings")]
+PURE_UTILS = [f"module_utils/_{name}.py" for name in ("duties/options", "duties/words", "events", "pools", "spellings")]
 PURE = [path for path in FILES if path.startswith("plugin_utils/") and path.split("/")[1] in ("_planning", "_duties", "_steps")]
 
 
@@ -116,7 +116,7 @@ def test_steps_import_no_driver_and_no_client(path):
 
 @pytest.mark.parametrize("path", PURE_UTILS)
 def test_what_steps_import_of_modules_touches_nothing(path):
-    known = {"__future__", "collections", "datetime", "ipaddress", "math", "re", "typing"}
+    known = {"__future__", "collections", "datetime", "difflib", "ipaddress", "math", "re", "shlex", "typing"}
     assert {name.split(".")[0] for name in imported(path) if name not in FILES} <= known
 
 

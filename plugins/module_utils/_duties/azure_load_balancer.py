@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import (
     ALREADY_OUT,
     DOWN,
-    POOL,
-    POOL_EXAMPLE,
     TO_CHANGE,
     TO_RESTORE,
     Addresses,
@@ -21,7 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     TagStore,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Call, Duty, holding, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address, in_rotation
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 5.0
 # Seconds that a step needs for its requests. No step begins later.
 STEP_SECONDS = 5.0
-# Entries are shown and written down, so none has a secret. Others say where the credentials are.
-NOT_IN_ENTRIES = ("secret", "tenant", "subscription_id")
 
 
 class AzureLoadBalancerDuty(Duty):
@@ -47,25 +43,14 @@ class AzureLoadBalancerDuty(Duty):
     traffic = True
     by_controller = True
     driver_errors = (AzureError,)
-    options = dict(
-        {name: spec for name, spec in azure_argument_spec().items() if name not in NOT_IN_ENTRIES},
-        pool={"type": "str", "required": True},
-        address={"type": "str"},
-        ip_address={"type": "str"},
-        quiet=QUIET,
-    )
+    # With the defaults of the client.
+    options = dict(OPTIONS["azure_load_balancer"], **{name: spec for name, spec in azure_argument_spec().items() if name in ACCESS})
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        if not re.match(POOL, options["pool"], re.IGNORECASE):
-            yield "pool", "%r is not a resource id such as %s" % (options["pool"], POOL_EXAMPLE)
-        if bool(options.get("address")) == bool(options.get("ip_address")):
-            yield "address", "give either this or ip_address: the name or the IP address that the host has in the pool"
-        yield from no_seconds("quiet", options["quiet"])
-        for option in ("arm_url", "login_url"):
-            url = options.get(option)
-            if url and not url.startswith("https://"):
-                yield option, "%r does not begin with https://; tokens are sent there" % url
+        if not (options.get("address") or options.get("ip_address")):
+            yield "address", "not set; give this or ip_address: the name or the IP address that the host has in the pool"
+        yield from super().mistakes(name, options)
 
     def look(self) -> dict[str, Any]:
         machine = self.machine
@@ -93,13 +78,7 @@ class AzureLoadBalancerDuty(Duty):
             details=dict(shown, condition=condition, record=record, unread=pools.unread),
         )
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         seconds = max(act.timeout, STEP_SECONDS)
         engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds)
         up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
@@ -107,7 +86,7 @@ class AzureLoadBalancerDuty(Duty):
 
     @property
     def _access(self) -> dict[str, Any]:
-        return dict(dict.fromkeys(NOT_IN_ENTRIES), **self.given)
+        return dict(dict.fromkeys(azure_argument_spec()), **self.given)
 
     @property
     def _known_as(self) -> str:

@@ -79,20 +79,13 @@ class ClusterDuty(Duty):
     def title(self) -> str:
         return "%s (%s)" % (self.member.title, self.name)
 
-    def out(self, act: Act) -> dict[str, Any]:
-        engine = _engine(self.machine, self.machine.store(), self.member, self.name, self._options, act)
-        try:
-            engine.run(0.0 if self.machine.check_mode else act.timeout)
-        except MemberError as error:
-            raise MemberError("%s: %s" % (self.title, error)) from error
-        return outcome(engine)
-
-    def back(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         machine, store = self.machine, self.machine.store()
         clock = Clock(0.0 if machine.check_mode else act.timeout, machine.monotonic, machine.sleep)
         wanted = {"type": self.type, "name": self.name, "options": self._options}
         engines, unanswered = [], []
-        for _type, _name, options in _on_record(store, {self.type: self.member}, wanted, machine.tools()):
+        on_record = [] if act.request.present else _on_record(store, {self.type: self.member}, wanted, machine.tools())
+        for options in [self._options] if act.request.present else [each for _type, _name, each in on_record]:
             engine, waiting_for = follow(_engine(machine, store, self.member, self.name, options, act), clock, self.title)
             engines.append(engine)
             unanswered.extend([waiting_for] if waiting_for else [])

@@ -10,13 +10,12 @@ tell what they have seen in one shape (C(seen)), and what became of an act in an
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, mistakes_in
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -126,8 +125,6 @@ def holding(
 # The states of a duty. On its way, or in a part of its places: changing. Not seen: unknown.
 IN, OUT, CHANGING, UNKNOWN = "in", "out", "changing", "unknown"
 BACK = "back"
-# The option of all that bring traffic: the seconds for which no new request may have come before a host that is out counts as drained.
-QUIET = {"type": "float", "default": 3}
 
 
 class Act(NamedTuple):
@@ -162,7 +159,7 @@ class Duty:
     # Whether a host may have only one of this type.
     once = False
     # What its name may be.
-    names = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+    names = NAME
     # What goes wrong in its driver, besides what goes wrong with records.
     driver_errors: Errors = ()
 
@@ -186,7 +183,7 @@ class Duty:
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterable[tuple[str, str]]:
         """What is wrong with its options besides their types: pairs of an option and a sentence."""
-        return ()
+        return mistakes_in(cls.type, name, options)
 
     @property
     def errors(self) -> Errors:
@@ -217,12 +214,9 @@ class Duty:
         except self.errors as error:
             return self.unseen(error)
 
-    def out(self, act: Act) -> dict[str, Any]:
-        """Take the host off, and record it. Returns an C(outcome)."""
-        raise NotImplementedError
-
-    def back(self, act: Act) -> dict[str, Any]:
-        """Release the hold, and put the host back with the last. Returns an C(outcome)."""
+    def change(self, act: Act) -> dict[str, Any]:
+        """Take the host off, and record it; or release the hold, and put the host back with the last, if the request of the act says so. Returns an
+        C(outcome)."""
         raise NotImplementedError
 
     def seen(
@@ -270,12 +264,6 @@ def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:
     }
 
 
-def outcome_of(told: dict[str, Any], still: Iterable[str] = ()) -> dict[str, Any]:
-    """The same from what a driver's own call has told."""
-    waiting_for = [*told.get("refused", ()), *told["waiting_for"]] or list(still)
-    return {"done": not waiting_for, "waiting_for": waiting_for, **{key: told[key] for key in ("changed", "conflicts", "diff")}}
-
-
 def least_of(params: Mapping[str, Any]) -> Any:
     """How many servers must stay in service, as the option min_in_service says."""
     if params["min_in_service"] is None:
@@ -286,16 +274,7 @@ def least_of(params: Mapping[str, Any]) -> Any:
         raise ValueError("min_in_service: %s." % error) from None
 
 
-def of_balancer(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is wrong with what all balancers on machines of their own have."""
-    if not options.get("hosts"):
-        yield "hosts", "it is empty; give the inventory names of the machines on which the balancer runs"
+def without_server(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """A balancer that is not told which of its servers the host is. The plan knows."""
     if not options.get("server"):
         yield "server", "not set; give the name that the balancer has for the host"
-
-
-def no_seconds(option: str, value: float | None) -> Iterator[tuple[str, str]]:
-    try:
-        check_seconds(option, 0.0 if value is None else value)
-    except ValueError as error:
-        yield option, str(error)[len(option) + 1 :].rstrip(".")

@@ -10,21 +10,10 @@ import functools
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import (
-    CHANGING,
-    IN,
-    OUT,
-    QUIET,
-    Call,
-    Duty,
-    holding,
-    least_of,
-    no_seconds,
-    of_balancer,
-    outcome_of,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DEFAULT_SOCKET, DryHaproxy, Haproxy, NotThere, socket_path
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import is_never_served_in_maint
@@ -64,29 +53,19 @@ class HaproxyDuty(Duty):
     traffic = True
     of_balancer = True
     driver_errors = (HaproxyError,)
-    options = {
-        "hosts": {"type": "list", "elements": "str", "required": True},
-        "server": {"type": "str"},
-        "socket": {"type": "path", "default": DEFAULT_SOCKET},
-        "backends": {"type": "list", "elements": "str", "default": []},
-        "state": {"type": "str", "choices": [DRAIN, MAINT]},
-        "quiet": QUIET,
-        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
-        "hard_stop_after": {"type": "float"},
-    }
+    options = OPTIONS["haproxy"]
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
         self._server: str = options["server"]
-        self._backends: list[str] = options["backends"]
+        self._backends: list[str] = options["backends"] or []
         # What the last look of this call has seen: for each server that is out, the process and its sessions.
         self._before: dict[Key, tuple[Any, int]] = {}
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        yield from of_balancer(options)
-        for option in ("quiet", "hard_stop_after"):
-            yield from no_seconds(option, options.get(option))
+        yield from without_server(options)
+        yield from super().mistakes(name, options)
 
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()
@@ -113,13 +92,7 @@ class HaproxyDuty(Duty):
             details=details,
         )
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         params = {
             "server": self._server,
             "backends": self._backends or None,
@@ -129,9 +102,10 @@ class HaproxyDuty(Duty):
             "await_checks": act.await_checks,
             **{name: self.given[name] for name in ("socket", "absent", "hard_stop_after")},
         }
-        told = hold(params, self.machine, act.request, act.timeout)
-        ready = [server for server in told["servers"] if act.request.present and server["admin_state"] == READY]
-        return outcome_of(told, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
+        engine, process = _change(params, self.machine, act.request, act.timeout)
+        servers = [engine.driver.describe(hold) for hold in engine.current] if process and act.request.present else []
+        ready = [server for server in servers if server["admin_state"] == READY]
+        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
 
     def _haproxy(self) -> Haproxy:
         return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
@@ -302,11 +276,19 @@ def hold_spec() -> dict[str, Any]:
     )
 
 
-def hold(params: Mapping[str, Any], machine: Machine, request: Request, timeout: float) -> dict[str, Any]:
+def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
     """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass."""
-    check_seconds("timeout", timeout)
+    check_seconds("timeout", params["timeout"])
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
+    engine, process = _change(params, machine, request, params["timeout"])
+    servers = [engine.driver.describe(hold) for hold in engine.current] if process else []
+    told = {"servers": servers, "process": process, "absent": process is None, "refused": engine.refused, "waiting_for": engine.waiting_for}
+    return dict(outcome(engine), **told)
+
+
+def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeout: float) -> tuple[Engine[Any], dict[str, Any] | None]:
+    """Returns also the process of HAProxy, or None if none runs on this machine."""
     least, await_checks, store = least_of(params), params["await_checks"], machine.store()
     haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
     servers = Servers(
@@ -320,28 +302,18 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request, timeout:
         parse_places(params["addresses"]),
         await_checks,
     )
-    engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
-    absent = False
+    engine: Engine[Any] = Engine(servers, store, request, machine.monotonic, machine.sleep)
     try:
         engine.run(0.0 if machine.check_mode else timeout)
     except NotThere:
         if params["absent"] != "no_traffic" or not runs_no_haproxy():
             raise
-        absent = True
         if not request.present:
             # What the events hold in backends that are no longer named is released, too.
             engine.driver = AbsentServers(store, params["server"], None if request.event_ids else params["backends"])
             engine.run()
-    return {
-        "changed": engine.changed,
-        "servers": [] if absent else [servers.describe(hold) for hold in engine.current],
-        "conflicts": engine.conflicts,
-        "refused": engine.refused,
-        "absent": absent,
-        "waiting_for": engine.waiting_for,
-        "process": None if absent else {"pid": servers.process.pid, "started": servers.process.started},
-        "diff": engine.diff,
-    }
+        return engine, None
+    return engine, {"pid": servers.process.pid, "started": servers.process.started}
 
 
 def info_spec() -> dict[str, Any]:
@@ -376,7 +348,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         if params["absent"] != "no_traffic" or not runs_no_haproxy():
             raise
         return dict(observe_absent(store), clock=machine.monotonic(), idle=True)
-    backends = params["backends"]
+    backends = params["backends"] or []
     there = {server["server"] for server in watch.seen["servers"] if not backends or server["backend"] in backends}
     missing = [name for name in awaited or () if name not in there]
     if missing and params["wait_for"] is not None:
@@ -449,7 +421,7 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, 
 
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}
 CALLS: dict[str, Callable[[], Call]] = {
-    "haproxy_hold": lambda: holding(hold_spec(), lambda params, machine, request: hold(params, machine, request, params["timeout"]), HaproxyDuty.driver_errors),
+    "haproxy_hold": lambda: holding(hold_spec(), hold, HaproxyDuty.driver_errors),
     "haproxy_info": lambda: Call(
         info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)}
     ),

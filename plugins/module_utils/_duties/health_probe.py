@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, QUIET, Call, Duty, holding, no_seconds, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, NEEDS, OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ACTIONS, REQUIRED, ProbeError, action_spec, as_recorded
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import IN as IN_MEANING
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import OUT as OUT_MEANING
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
+    ProbeError,
+    action_from,
+    action_of,
+    as_recorded,
+    steady_clock,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
     ALREADY_OUT,
@@ -24,7 +28,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     KIND,
     LOST,
     HealthAnswers,
-    ThisMachine,
     condition_of,
     describe,
     record_of,
@@ -33,24 +36,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import Action
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request
+    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
-# The address from which the probes of Azure Load Balancer come.
-AZURE_PROBE = "168.63.129.16"
-NEEDS = {
-    "file": ("file",),
-    "service": ("service",),
-    "command": ("command_out", "command_back"),
-    "responder": ("responder_port", "responder_url"),
-    "iis_site": ("iis_site",),
-}
 SAMPLE_SECONDS = 0.05
 LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
@@ -63,26 +59,7 @@ class HealthProbeDuty(Duty):
     # All that is held of a host's health answers goes back together.
     once = True
     driver_errors = ERRORS
-    options = {
-        "action": {"type": "str", "choices": list(ACTIONS), "required": True},
-        "file": {"type": "path"},
-        "file_means": {"type": "str", "choices": [OUT_MEANING, IN_MEANING], "default": OUT_MEANING},
-        "service": {"type": "str"},
-        "command_out": {"type": "str"},
-        "command_back": {"type": "str"},
-        "responder_port": {"type": "int"},
-        "responder_url": {"type": "str"},
-        "responder_untouched_port": {"type": "int"},
-        "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "responder_python": {"type": "path", "default": "/usr/bin/python3"},
-        "iis_site": {"type": "str"},
-        "interval": {"type": "float", "default": 5},
-        "threshold": {"type": "int", "default": 2},
-        "margin": {"type": "float", "default": 2},
-        "url": {"type": "str"},
-        "quiet": QUIET,
-        "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE]},
-    }
+    options = OPTIONS["health_probe"]
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
@@ -90,32 +67,6 @@ class HealthProbeDuty(Duty):
         self._look: Look | None = None
         # The new connections that the last look of this call had seen.
         self._before: dict[int, int] = {}
-
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        action = options["action"]
-        for option in NEEDS[action]:
-            if not options.get(option):
-                yield option, "not set; action: %s needs it" % action
-        for option in ("interval", "margin", "quiet"):
-            yield from no_seconds(option, options[option])
-        if options["interval"] == 0:
-            yield "interval", "it is 0; give the seconds between two probes of the balancer"
-        if options["threshold"] < 1:
-            yield "threshold", "%d is not a whole number from 1 up; give the figure of the balancer's probe" % options["threshold"]
-        for option in ("responder_port", "responder_untouched_port"):
-            if options.get(option) is not None and not 1 <= options[option] <= 65535:
-                yield option, "%d is not a TCP port from 1 to 65535" % options[option]
-        for option in NEEDS["command"]:
-            try:
-                shlex.split(options.get(option) or "")
-            except ValueError as error:
-                yield option, "%r cannot be split into words: %s" % (options[option], error)
-        for address in options["peer"]:
-            try:
-                parse_address(address)
-            except ConnectionsError as error:
-                yield "peer", str(error).rstrip(".")
 
     @property
     def notice(self) -> float:
@@ -128,7 +79,7 @@ class HealthProbeDuty(Duty):
             action = self._action()
             problem = self._problem(action)
             params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": self.notice, "url": self._url, "validate_certs": False}
-            self._look = Look(params, action, self._store(), self._host.boot_id(), self._host)
+            self._look = Look(params, action, self.machine, self._host)
             self._look.begin(self.machine.monotonic)
         else:
             problem = self._problem(self._look.action)
@@ -157,23 +108,14 @@ class HealthProbeDuty(Duty):
             details=dict(look, new_connections=came, quiet_for=arrivals.quiet_for, closed_ago=arrivals.closed_ago, clock=self._host.clock()),
         )
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act, self._action())
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act, self._action())
-
-    def _change(self, act: Act, action: Any) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         machine = self.machine
-        engine = _change(machine, self._host, act.request, action, act.timeout)
+        engine = _change(machine, self._host, act.request, self._action(), act.timeout)
         passing = act.request.present and any(engine.driver.describe(hold)["state"] != FAILING for hold in engine.current)
         return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
 
-    def _store(self) -> Any:
-        return self._host.store({"state_dir": self.machine.state_dir}, dry=self.machine.check_mode)
-
     def _action(self) -> Any:
-        return self._host.action_from(dict(self.given, command_in=self.given["command_back"]))
+        return self._host.action_from(self.given)
 
     def _problem(self, action: Any) -> str | None:
         try:
@@ -196,6 +138,15 @@ class HealthProbeDuty(Duty):
         return "port %d" % on if self.given["action"] == "responder" else str(on)
 
 
+# What the calls of passes know of the action. They ask no URL of the application.
+ACTION = ("action", "file", "file_means", "service", "command_out", "command_back", "responder_port", "iis_site")
+REQUIRED = [("action", action, tuple(name for name in options if name in ACTION)) for action, options in NEEDS.items()]
+
+
+def action_spec() -> dict[str, dict[str, Any]]:
+    return {name: {key: value for key, value in OPTIONS["health_probe"][name].items() if key != "required"} for name in ACTION}
+
+
 def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(hold_argument_spec(), **action_spec())
@@ -212,8 +163,8 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 
 
 def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float) -> Engine[Any]:
-    store = health.store({"state_dir": machine.state_dir}, dry=machine.check_mode)
-    driver = HealthAnswers(store, request, action, health.action_of, health.boot_id(), dry=machine.check_mode, clock=health.clock)
+    store = machine.store()
+    driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock)
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else timeout)
     return engine
@@ -249,11 +200,10 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)
-    store = health.store({"state_dir": machine.state_dir})
-    look = Look(params, action, store, health.boot_id(), health)
+    look = Look(params, action, machine, health)
     deadline = monotonic() + (timeout if params["wait_for"] and not machine.check_mode and not problem else 0.0)
     look.begin(monotonic)
-    seen = _nothing(store) if problem else look.see()
+    seen = _nothing(machine.store()) if problem else look.see()
     looked_at = monotonic()
 
     def quiet_for() -> float:
@@ -278,7 +228,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         closed_ago=round(look.arrivals.closed_ago, 3),
         idle=not problem and is_idle(seen) and quiet_for() >= quiet,
         problem=problem,
-        state_dir_problem=_state_dir_problem(health, store),
+        state_dir_problem=_state_dir_problem(health, machine.state_dir),
         clock=health.clock(),
         time=utc_now(),
     )
@@ -299,19 +249,31 @@ def _nothing(store: Any) -> dict[str, Any]:
     return {"answer": None, "notice_left": None, "probe": None, "connections": [], "holds": store.records(KIND)}
 
 
-def _state_dir_problem(health: Any, store: Any) -> str | None:
+def _state_dir_problem(health: Any, state_dir: str) -> str | None:
     try:
-        health.check_writable(store.state_dir)
+        health.check_writable(state_dir)
     except HoldError as error:
         return str(error)
     return None
 
 
-class LookedAt(ThisMachine):
-    """What a look needs of this machine besides."""
+class Health:
+    """What health answers need of the machine on which they are, besides what all duties do."""
 
+    clock = staticmethod(steady_clock)
+    check_writable = staticmethod(check_writable)
     sample_seconds = SAMPLE_SECONDS
     look_seconds = LOOK_SECONDS
+
+    def __init__(self, run_command: RunCommand) -> None:
+        self._run_command = run_command
+        self._systemd = Systemd(run_command)
+
+    def action_from(self, params: Mapping[str, Any]) -> Action | None:
+        return action_from(params, self._systemd, self._run_command)
+
+    def action_of(self, record: Record) -> Action:
+        return action_of(record, self._systemd, self._run_command)
 
     @staticmethod
     def arrivals(ports: Collection[int], peers: Collection[str], monotonic: Callable[[], float]) -> Any:
@@ -333,10 +295,6 @@ class LookedAt(ThisMachine):
         for reading in readings:
             arrivals.see(reading, but)
         return said
-
-    @staticmethod
-    def check_writable(state_dir: str) -> None:
-        check_writable(state_dir)
 
 
 @contextlib.contextmanager
@@ -363,20 +321,20 @@ def _read_on(arrivals: Any, readings: list[Any]) -> Iterator[None]:
 class Look:
     """One look at the health answer and at the connections."""
 
-    def __init__(self, params: Mapping[str, Any], action: Any, store: Any, boot_id: str, machine: Any) -> None:
-        self._machine = machine
+    def __init__(self, params: Mapping[str, Any], action: Any, machine: Machine, health: Any) -> None:
+        self._health = health
         self._params = params
         self.action = action
-        self._store = store
-        self._boot_id = boot_id
+        self._store = machine.store()
+        self._boot_id = machine.boot_id()
         self._out_since: float | None = None
         try:
-            self._peers = {parse_address(peer) for peer in params["peer"]}
+            self._peers = {parse_address(peer.strip()) for peer in params["peer"]}
         except ConnectionsError as error:
             raise ValueError("peer: %s" % error) from None
 
     def begin(self, monotonic: Callable[[], float]) -> None:
-        self.arrivals = self._machine.arrivals(self._params["ports"], self._peers, monotonic)
+        self.arrivals = self._health.arrivals(self._params["ports"], self._peers, monotonic)
 
     def see(self) -> dict[str, Any]:
         """What is there now."""
@@ -388,13 +346,13 @@ class Look:
             if record is not None and record["path"] not in [held["path"] for held in holds]:
                 holds.append(dict(record, from_mark=True))
         condition = condition_of(record, seen, self._boot_id)
-        answer = describe(action, seen, record, condition, self._boot_id, self._machine.clock())
+        answer = describe(action, seen, record, condition, self._boot_id, self._health.clock())
         self._note(answer)
         left = None
         if answer["state"] == "failing":
             # The balancer needs its time to notice, whoever made the answer fail.
             left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
-        found = self._machine.connections(self._params["ports"]) if self._params["ports"] else []
+        found = self._health.connections(self._params["ports"]) if self._params["ports"] else []
         connections = [entry for entry in found if entry["peer"] not in self._peers]
         return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
 
@@ -403,7 +361,7 @@ class Look:
         if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
             self._out_since = None
             return
-        now = self._machine.clock()
+        now = self._health.clock()
         if self._out_since is None:
             self._out_since = now
         answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
@@ -411,7 +369,7 @@ class Look:
     def _ask(self) -> dict[str, Any] | None:
         if not self._params["url"]:
             return None
-        said = self._machine.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
+        said = self._health.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
         return {"passes": said is None, "said": said}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.service import look_at
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
@@ -16,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, S
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call, Machine
@@ -24,36 +25,21 @@ if TYPE_CHECKING:
 
 class IisDuty(Duty):
     type = "iis"
-    options = {
-        "sites": {"type": "list", "elements": "str", "default": []},
-        "pools": {"type": "list", "elements": "str", "default": []},
-    }
+    options = OPTIONS["iis"]
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
-        named = [(SITE, each) for each in options["sites"]] + [(POOL, each) for each in options["pools"]]
+        named = [(SITE, each) for each in options["sites"] or ()] + [(POOL, each) for each in options["pools"] or ()]
         self._things = list(dict.fromkeys(named)) or [(SITE, name)]
 
     @classmethod
     def needs_name(cls, options: dict[str, Any]) -> str:
         return "" if options["sites"] or options["pools"] else "give sites or pools, or the name of a site"
 
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        for option in ("sites", "pools"):
-            if not all(each.strip() for each in options[option]):
-                yield option, "a name is empty"
-
     def look(self) -> dict[str, Any]:
         return look_at(self, Things(self.machine.iis(), self.machine.store(), Request(True, []), self._things))
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         return outcome(_change(self.machine, act.request, self._things, act.timeout))
 
 

@@ -107,7 +107,7 @@ def _take(duty: Duty, act: Act, before: list[Duty], machine: Machine) -> dict[st
             return dict(told, done=False, waiting_for=busy)
     try:
         act = act._replace(timeout=max(0.0, ends - machine.monotonic()) if act.timeout else 0.0)
-        return dict(told, **machine.take(lambda: duty.out(act) if to == OUT else duty.back(act)))
+        return dict(told, **machine.take(lambda: duty.change(act)))
     except duty.errors as error:
         return dict(told, done=False, waiting_for=[], failed=str(error))
 

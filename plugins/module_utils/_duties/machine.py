@@ -72,9 +72,9 @@ class ThisMachine:
         raise ValueError("IIS runs on Windows hosts only, and this is none.")
 
     def health(self) -> Any:
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import LookedAt
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import Health
 
-        return LookedAt(self.run_command)
+        return Health(self.run_command)
 
     def tools(self) -> Any:
         from ansible_collections.graceful.azure.plugins.module_utils._cluster import Tools
@@ -82,9 +82,9 @@ class ThisMachine:
         return Tools()
 
     def boot_id(self) -> str:
-        from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
+        from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import this_boot
 
-        return read_boot_id()
+        return this_boot()
 
     def client(self, params: Mapping[str, Any]) -> Any:
         """The client of its metadata service."""

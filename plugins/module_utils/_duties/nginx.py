@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import (
-    CHANGING,
-    IN,
-    OUT,
-    QUIET,
-    Call,
-    Duty,
-    holding,
-    least_of,
-    no_seconds,
-    of_balancer,
-    outcome_of,
-)
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import in_rotation, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
@@ -56,24 +45,18 @@ class NginxDuty(Duty):
     traffic = True
     of_balancer = True
     driver_errors = (NginxError, ConfigurationError, ConnectionsError)
-    options = {
-        "hosts": {"type": "list", "elements": "str", "required": True},
-        "server": {"type": "str"},
-        "files": {"type": "list", "elements": "path", "default": []},
-        "configuration": {"type": "path"},
-        "quiet": QUIET,
-    }
+    options = OPTIONS["nginx"]
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
         self._server: str = options["server"]
-        self._files: list[str] = options["files"]
+        self._files: list[str] = options["files"] or []
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        yield from of_balancer(options)
-        yield from no_seconds("quiet", options["quiet"])
-        for path in options["files"]:
+        yield from without_server(options)
+        yield from super().mistakes(name, options)
+        for path in options["files"] or ():
             if not os.path.isabs(path):
                 yield "files", "%r is not an absolute path; write one that begins with /" % path
 
@@ -118,17 +101,11 @@ class NginxDuty(Duty):
             ),
         )
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
-        told = hold(dict(params, configuration=self.given["configuration"]), self.machine, act.request)
-        up = [server for server in told["servers"] if act.request.present and not server["down"]]
-        return outcome_of(told, still=[in_rotation("%s in upstream %s" % (server["server"], server["upstream"])) for server in up])
+        engine = _change(self._nginx(), params, self.machine, act.request)
+        up = [hold.seen for hold in engine.current if act.request.present and hold.seen and not hold.seen.down]
+        return outcome(engine, still=[in_rotation("%s in upstream %s" % (server.address, server.upstream)) for server in up])
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
@@ -213,21 +190,17 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     """Put or release the hold on the lines of a server."""
     if params["files"] is not None and not params["files"]:
         raise ValueError("files is an empty list: name at least one file, or leave the option out for all.")
-    least = least_of(params)
-    nginx, store = Nginx(machine.run_command, params["configuration"]), machine.store()
-    places = None if params["addresses"] is None else parse_places(params["addresses"])
-    servers = Servers(nginx, store, request, params["server"], params["files"], least, dry=machine.check_mode, places=places)
+    nginx = Nginx(machine.run_command, params["configuration"])
+    engine = _change(nginx, params, machine, request)
+    return dict(engine.result("servers"), refused=engine.refused, waiting_for=engine.waiting_for, process=nginx.process)
+
+
+def _change(nginx: Nginx, params: Mapping[str, Any], machine: Machine, request: Request) -> Engine[Any]:
+    store, places = machine.store(), None if params["addresses"] is None else parse_places(params["addresses"])
+    servers = Servers(nginx, store, request, params["server"], params["files"], least_of(params), dry=machine.check_mode, places=places)
     engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
     engine.run()
-    return {
-        "changed": engine.changed,
-        "servers": [servers.describe(hold) for hold in engine.current],
-        "conflicts": engine.conflicts,
-        "refused": engine.refused,
-        "waiting_for": engine.waiting_for,
-        "process": nginx.process,
-        "diff": engine.diff,
-    }
+    return engine
 
 
 def info_spec() -> dict[str, Any]:
@@ -291,7 +264,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         "configuration": nginx.configuration,
         "configuration_problem": problem,
         "rights_problem": rights_problem(nginx, servers),
-        "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"]},
+        "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"] or ()},
         "servers": servers,
         "passes": seen.passes,
         "beside": {text: sum(seen.beside(*place) for place in parse_places([text])) for text in params["addresses"]},

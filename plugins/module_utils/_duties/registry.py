@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -158,7 +158,7 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
     kind = told.get("type")
     duty = class_of(kind) if isinstance(kind, str) else None
     if duty is None:
-        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, _meant(kind, types()))
+        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, meant(kind, types()))
         raise ValueError("%s.type: %s; there is %s." % (where, problem, ", ".join(types())))
     refused = machine.refuses(duty.type)
     if refused:
@@ -177,7 +177,7 @@ def _checked(cls: type[Duty], given: dict[str, Any], machine: type[Machine]) -> 
     checked = ArgumentSpecValidator(machine.spec_of(cls.options)).validate(given)
     there = (*COMMON, *sorted(cls.options))
     mistakes = [
-        ("", "there is no option %s%s; there are %s" % (key, _meant(key, there), ", ".join(there))) for key in sorted(checked.unsupported_parameters, key=str)
+        ("", "there is no option %s%s; there are %s" % (key, meant(key, there), ", ".join(there))) for key in sorted(checked.unsupported_parameters, key=str)
     ]
     mistakes += [("", error.msg.rstrip(".")) for error in checked.errors if not isinstance(error, UnsupportedError)]
     return checked.validated_parameters, mistakes
@@ -189,8 +189,3 @@ def _wrong_name(cls: type[Duty], given: Any, name: str, options: dict[str, Any])
         yield "name", "not set; %s" % needed
     elif isinstance(given, (bool, dict, list)) or not cls.names.match(name):
         yield "name", "%r is not a plain word; write it of letters, digits, dots, dashes and underscores" % (given,)
-
-
-def _meant(word: object, words: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(words), n=1)
-    return "; did you mean %s?" % close[0] if close else ""

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -27,29 +27,17 @@ if TYPE_CHECKING:
 
 class ServiceDuty(Duty):
     type = "service"
-    names = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
+    names = SERVICE_NAME
 
     @classmethod
     def needs_name(cls, options: dict[str, Any]) -> str:
         return "give the name of the service"
 
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        stem = name[: -len(".service")] if name.endswith(".service") else name
-        if stem.endswith("@"):
-            yield "name", "%r is a template; name an instance of it, such as %s1" % (name, stem)
-
     def look(self) -> dict[str, Any]:
         driver = Services(self.machine.services(), self.machine.store(), Request(True, []), [self.name])
         return look_at(self, driver)
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         return outcome(_change(self.machine, act.request, [self.name], act.timeout))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
@@ -32,16 +33,8 @@ NAMED = ("drain_host_before", "drain_host_after")
 
 class TasksDuty(Duty):
     type = "tasks"
-    options = {
-        "out": {"type": "str"},
-        "back": {"type": "str"},
-        "traffic": {"type": "bool", "default": False},
-    }
-
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        if not (options.get("out") or options.get("back")):
-            yield "", "neither out nor back is set; give at least one task file"
+    # A task file is on the controller. Here its path is a word.
+    options = {name: dict(spec, type="str") if spec["type"] == "path" else spec for name, spec in OPTIONS["tasks"].items()}
 
     @property
     def brings_traffic(self) -> bool:
@@ -64,13 +57,7 @@ class TasksDuty(Duty):
             return self.seen(IN, None, busy=[again], held_by=holders(record), why=[again], details=details)
         return self.seen(OUT, None, held_by=holders(record), details=details)
 
-    def out(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def back(self, act: Act) -> dict[str, Any]:
-        return self._change(act)
-
-    def _change(self, act: Act) -> dict[str, Any]:
+    def change(self, act: Act) -> dict[str, Any]:
         store = self.machine.store()
         # What changes the host itself ends with its boot. What sends it traffic is elsewhere.
         boot_id = None if self.brings_traffic else self.machine.boot_id()

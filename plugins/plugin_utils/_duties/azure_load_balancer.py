@@ -10,15 +10,14 @@ Azure is asked and changed from the controller. The records are tags of the load
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, AZURE_PROBE, OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -33,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Traffic,
     unread,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import ACCESS, CONTROLLER, access_mistakes, access_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
 
 
 DOWN = "Down"
-POOL = re.compile(
-    r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Network/loadBalancers/[^/?#%\s]+/backendAddressPools/[^/?#%\s]+\Z", re.IGNORECASE
-)
-POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
 
 
 def is_ip_address(text: object) -> bool:
@@ -106,13 +101,7 @@ class AzureLoadBalancer(TrafficDuty):
     name = "azure_load_balancer"
     needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"
-    options = {
-        "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
-        "address": {"type": "str"},
-        "ip_address": {"type": "str"},
-        "quiet": QUIET,
-        **ACCESS,
-    }
+    options = OPTIONS["azure_load_balancer"]
     has_records_elsewhere = True
     unclaimed = "is of no pool that was looked at. It is not released."
 
@@ -134,14 +123,10 @@ class AzureLoadBalancer(TrafficDuty):
         return dict(options, ip_address=known) if known else dict(options, address=host)
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        pool, address, ip_address = (options.get(name) for name in ("pool", "address", "ip_address"))
-        if pool and not POOL.match(pool):
-            yield "pool", f"{pool!r} is not a resource id such as {POOL_EXAMPLE}"
-        if address and ip_address:
-            yield "address", "excludes ip_address; give one of them"
+        yield from super().mistakes(options)
+        ip_address = options.get("ip_address")
         if ip_address and not is_ip_address(ip_address):
             yield "ip_address", f"{ip_address!r} is not an IP address"
-        yield from access_mistakes(options)
 
     def known_by(self, settings: BalancerSettings) -> str:
         return str(next(iter(settings["known_as"])))

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, Specs
 
 
 class Duty:
-    """One type. This is the only place for its options, their types and their defaults."""
+    """One type."""
 
     name: str = ""
     options: Specs = {}
@@ -23,7 +23,7 @@ class Duty:
     """Its options that name task files of the user's own, which are on the controller."""
     once = ""
     """Why only one duty of a host may be of this type; empty if there may be several."""
-    name_pattern = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+    name_pattern = NAME
     """What C(name) may be."""
     needs_name = ""
     """Why the name cannot be left out; empty if it can."""
@@ -37,4 +37,4 @@ class Duty:
 
         C(options): those that are set in their types, the defaults of the others, and C(name).
         """
-        return ()
+        return mistakes_in(self.name, str(options["name"]), options)

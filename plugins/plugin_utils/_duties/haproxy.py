@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, TWO_WAYS, Claim, TrafficDuty, without_hosts
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -41,14 +41,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     of_machines,
     trouble_at,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-
-SOCKET = "/run/haproxy/admin.sock"
 
 
 def place_name(machine: str, server: Json) -> str:
@@ -187,16 +184,7 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
 class Haproxy(TrafficDuty):
     name = "haproxy"
     title = "HAProxy"
-    options = {
-        "hosts": HOSTS,
-        "server": {"type": "str"},
-        "socket": {"type": "path", "default": SOCKET},
-        "backends": {"type": "list", "elements": "str"},
-        "state": {"type": "str", "choices": ["drain", "maint"]},
-        "quiet": QUIET,
-        "hard_stop_after": {"type": "float"},
-        "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
-    }
+    options = OPTIONS["haproxy"]
     has_records_elsewhere = True
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
@@ -207,15 +195,9 @@ class Haproxy(TrafficDuty):
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
         return {
-            "socket": str(options.get("socket") or SOCKET),
-            "hard_stop_after": options.get("hard_stop_after"),
-            "state": options.get("state") or None,
-            "absent": options.get("absent") or "unknown",
-            "backends": [str(backend) for backend in options.get("backends") or ()],
+            "backends": [str(backend) for backend in options["backends"] or ()],
+            **{name: options[name] for name in ("socket", "hard_stop_after", "state", "absent")},
         }
-
-    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
-        return without_hosts(options)
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:

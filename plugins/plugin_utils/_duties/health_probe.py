@@ -9,19 +9,16 @@ The machine that is looked at and changed is the host itself. Its records lie th
 
 from __future__ import annotations
 
-import ipaddress
-import math
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NEEDS, OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import AZURE_PROBE, TWO_WAYS, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Searched, Traffic, unread
@@ -41,15 +38,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
-INTERVAL, THRESHOLD, MARGIN = 5.0, 2, 2.0
-NEEDS = {
-    "file": ("file",),
-    "service": ("service",),
-    "command": ("command_out", "command_back"),
-    "responder": ("responder_port", "responder_url"),
-    "iis_site": ("iis_site",),
-}
-"""What each action needs."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 UNIT = re.compile(r"[A-Za-z0-9:_.\\@$-]+\Z")
 RECENT = 5.0
@@ -79,51 +67,22 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
-    options = {
-        "action": {"type": "str", "choices": [*NEEDS], "required": True},
-        "file": {"type": "path"},
-        "file_means": {"type": "str", "choices": ["out", "in"], "default": "out"},
-        "service": {"type": "str"},
-        "command_out": {"type": "str"},
-        "command_back": {"type": "str"},
-        "responder_port": {"type": "int"},
-        "responder_url": {"type": "str"},
-        "responder_untouched_port": {"type": "int"},
-        "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "responder_python": {"type": "path", "default": "/usr/bin/python3"},
-        "iis_site": {"type": "str"},
-        "interval": {"type": "float", "default": INTERVAL},
-        "threshold": {"type": "int", "default": THRESHOLD},
-        "margin": {"type": "float", "default": MARGIN},
-        "url": {"type": "str"},
-        "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE], "or_text": True},
-        "quiet": QUIET,
-    }
+    options = OPTIONS["health_probe"]
     may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
-        action = options.get("action") or None
-        port = options.get("responder_port") or None
-        interval, threshold = _number(options, "interval", INTERVAL), _number(options, "threshold", THRESHOLD)
-        of_file = {"file": str(options.get("file") or ""), "file_means": options.get("file_means") or "out"}
-        of_command = {"command_out": str(options.get("command_out") or ""), "command_in": str(options.get("command_back") or "")}
-        given = {
-            "file": of_file,
-            "service": {"service": str(options.get("service") or "")},
-            "command": of_command,
-            "responder": {"responder_port": port},
-            "iis_site": {"iis_site": str(options.get("iis_site") or "")},
-        }.get(action or "", {})
-        url = options.get("url") or (f"http://localhost:{port}/" if action == "responder" else None)
+        action, port = options["action"], options["responder_port"]
+        given = {name: options[name] for name in (*NEEDS.get(action, ()), *(("file_means",) if action == "file" else ())) if name != "responder_url"}
+        url = options["url"] or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
             "host": host,
             "action": action,
             "given": given,
-            "on": f"port {port}" if action == "responder" else next(iter(given.values()), ""),
-            "url": url and str(url),
-            "peer": _peers(options),
-            "untouched_port": options.get("responder_untouched_port") or None,
-            "notice": round(interval * threshold + _number(options, "margin", MARGIN), 3),
+            "on": f"port {port}" if action == "responder" else next(iter(given.values()), None) or "",
+            "url": url,
+            "peer": [address.strip() for address in options["peer"]],
+            "untouched_port": options["responder_untouched_port"],
+            "notice": round(options["interval"] * options["threshold"] + options["margin"], 3),
             "ports": [],
         }
 
@@ -132,17 +91,11 @@ class HealthProbe(TrafficDuty):
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         action = options.get("action")
-        yield from ((name, f"not set; action: {action} needs it") for name in NEEDS.get(action or "", ()) if not options.get(name))
-        yield from _wrong_figures(options)
+        yield from super().mistakes(options)
         unit = options.get("service") or ""
         if unit and not UNIT.match(unit):
             yield "service", f"{unit!r} is not the name of a systemd unit"
-        for name in NEEDS["command"]:
-            yield from _wrong_command(name, options.get(name))
         port, untouched = options.get("responder_port"), options.get("responder_untouched_port")
-        for name, number in (("responder_port", port), ("responder_untouched_port", untouched)):
-            if number is not None and not 1 <= number <= 65535:
-                yield name, f"{number!r} is not a TCP port from 1 to 65535"
         if untouched and untouched == port:
             yield (
                 "responder_untouched_port",
@@ -163,11 +116,6 @@ class HealthProbe(TrafficDuty):
                 "url",
                 "not set; with file_means: in, a wrong path would look like an operator's maintenance, so the answer itself must be asked",
             )
-        for address in _peers(options):
-            try:
-                ipaddress.ip_address(address)
-            except ValueError:
-                yield "peer", f"{address!r} is not an IP address"
 
     def beside(
         self,
@@ -287,37 +235,6 @@ def _state(answers: Sequence[Json], out: bool) -> str:
     if out and not held:
         return f"the health answer fails already ({'; '.join(said)})"
     return f"the health answer is {'held' if held else 'not held'} ({'; '.join(said)})"
-
-
-def _peers(options: Options) -> list[str]:
-    """The addresses of those who only check the host."""
-    peers = options.get("peer") or [AZURE_PROBE]
-    return [str(address).strip() for address in (peers.split(",") if isinstance(peers, str) else peers)]
-
-
-def _number(options: Options, name: str, default: float) -> float:
-    value = options.get(name)
-    try:
-        number = float(default if value is None or value == "" or isinstance(value, bool) else value)
-    except (TypeError, ValueError):
-        return default
-    return number if math.isfinite(number) and number >= 0 else default
-
-
-def _wrong_figures(options: Options) -> Iterator[tuple[str, str]]:
-    """Figures of the probe that cannot be right. What is no number of seconds from 0 up, or no whole number, is told by the types."""
-    if options.get("interval") == 0:
-        yield "interval", f"{options['interval']:g} is not a number of seconds greater than 0; give the figure of the balancer's probe"
-    if options.get("threshold", 1) < 1:
-        yield "threshold", f"{options['threshold']} is not a whole number from 1 up; give the figure of the balancer's probe"
-
-
-def _wrong_command(name: str, command: Any) -> Iterator[tuple[str, str]]:
-    try:
-        if command and not shlex.split(str(command)):
-            yield name, f"{command!r} has no words"
-    except ValueError as error:
-        yield name, f"{command!r} cannot be split into words: {error}"
 
 
 def _address(url: Any) -> tuple[str, Any, str, str]:

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 
 class Iis(HostDuty):
     name = "iis"
-    options = {"sites": {"type": "list", "elements": "str"}, "pools": {"type": "list", "elements": "str"}}
+    options = OPTIONS["iis"]
     needs_name = "without sites and pools it is the name of a site"
     module = "iis_hold"
     record = "iis"
@@ -25,11 +24,6 @@ class Iis(HostDuty):
         if not any(found.values()):
             found["sites"] = [options["name"]]
         return {**found, "out": True, "in": True}
-
-    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        for key in self.options:
-            if not all(name.strip() for name in options[key] or ()):
-                yield key, f"{options[key]!r} has an empty name"
 
     def looks(self, group: StepGroup) -> list[Options]:
         return [{"type": self.name, "name": step["name"], **{key: step[key] for key in self.options}} for step in group["steps"]]

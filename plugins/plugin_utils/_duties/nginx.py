@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import QUIET
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays, plural
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import HOSTS, TWO_WAYS, Claim, TrafficDuty, without_hosts
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -37,7 +37,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     of_machines,
     trouble_at,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -123,20 +122,10 @@ def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
 
 
-def _key_of(server: Json) -> tuple[str, str, str, str]:
-    return server["context"], server["upstream"], server["server"], server["file"]
-
-
 class Nginx(TrafficDuty):
     name = "nginx"
     title = "nginx"
-    options = {
-        "hosts": HOSTS,
-        "server": {"type": "str"},
-        "files": {"type": "list", "elements": "path"},
-        "configuration": {"type": "path"},
-        "quiet": QUIET,
-    }
+    options = OPTIONS["nginx"]
     has_records_elsewhere = True
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
@@ -145,12 +134,9 @@ class Nginx(TrafficDuty):
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
         return {
-            "files": [str(path) for path in options.get("files") or ()],
-            "configuration": str(options.get("configuration") or "") or None,
+            "files": [str(path) for path in options["files"] or ()],
+            "configuration": options["configuration"],
         }
-
-    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
-        return without_hosts(options)
 
     def claims(self, settings: BalancerSettings) -> Iterator[Claim]:
         for machine in settings["hosts"]:

@@ -41,10 +41,12 @@ def settings_of(provider: str, options: Options, host: str, address: str | None 
 
     C(address): its C(ansible_host), if it has one.
     """
-    options = TRAFFIC[provider].completed(options, host, address)
+    duty = TRAFFIC[provider]
+    given = {name: value for name, value in options.items() if value is not None and value != ""}
+    options = duty.completed({**{name: spec.get("default") for name, spec in duty.options.items()}, **given}, host, address)
     return {
         "provider": provider,
         "hosts": [str(machine) for machine in options.get("hosts") or ()],
         "server": str(options.get("server") or host),
-        **TRAFFIC[provider].settings(options, host),
+        **duty.settings(options, host),
     }

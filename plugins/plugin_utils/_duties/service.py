@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
@@ -18,12 +16,8 @@ class Service(HostDuty):
     module = "service_hold"
     record = "service"
     together = True
-    name_pattern = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*")
+    name_pattern = SERVICE_NAME
     needs_name = "it is the name of the unit"
-
-    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        if str(options.get("name")).removesuffix(".service").endswith("@"):
-            yield "name", f"{options['name']!r} is a template; name an instance of it"
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all services that are held.

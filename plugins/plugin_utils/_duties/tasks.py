@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import IN_RECORD, OUT_RECORD, TRAFFIC_RECORD, holding, own_file
@@ -31,7 +32,7 @@ FORMER_RECORD = "load_balancer_custom"
 class Tasks(HostDuty):
     name = "tasks"
     task_files = ("out", "back")
-    options = {"out": {"type": "path"}, "back": {"type": "path"}, "traffic": {"type": "bool", "default": False}}
+    options = OPTIONS["tasks"]
     module = "task_hold"
     needs_idle = False
 
@@ -43,10 +44,8 @@ class Tasks(HostDuty):
         return dict(files, record=(OUT_RECORD if files["out"] else IN_RECORD) + options["name"])
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        given = [way for way in self.task_files if options.get(way)]
-        if not given:
-            yield "", "neither out nor back is set; give at least one task file"
-        elif self.brings_traffic(options) and len(given) < len(self.task_files):
+        yield from super().mistakes(options)
+        if self.brings_traffic(options) and sum(bool(options.get(way)) for way in self.task_files) == 1:
             yield "", "with traffic: true, both task files are needed, out and back"
 
     def looks(self, group: StepGroup) -> list[Options]:

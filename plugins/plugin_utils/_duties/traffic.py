@@ -22,21 +22,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
-AZURE_PROBE = "168.63.129.16"
-"""The address from which the probes of Azure Load Balancer come."""
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(TrafficDuty.claims)."""
-MACHINES = "give the inventory names of the machines on which the balancer runs"
-HOSTS: Json = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
-"""The option C(hosts): inventory names of the machines on which a balancer runs."""
-
-
-def without_hosts(options: Options) -> Iterable[tuple[str, str]]:
-    """The mistake of a balancer that runs nowhere."""
-    if options["hosts"] == []:
-        yield "hosts", f"empty; {MACHINES}"
-
-
 TWO_WAYS = "Set it back, and the next run goes on; or have the playbook graceful.azure.holds release it, and it stays as it is"
 """What a person can do where somebody else has changed what is held."""
 

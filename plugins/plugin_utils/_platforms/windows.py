@@ -193,6 +193,10 @@ class Windows:
             self._spent.add(once)
         return last
 
+    def boot(self) -> str:
+        """Which boot of the host this is."""
+        return self.look(max_age=60.0).boot
+
     def age(self) -> float:
         """Seconds since the last look."""
         return self.monotonic() - self._last_at if self._last_at is not None else 0.0

@@ -26,11 +26,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Entry, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted, is_loopback
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import ask_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, check_writable
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
@@ -181,9 +181,9 @@ class Site:
     def forget(self) -> str:
         return ""
 
-    def _tell(self, command: Callable[[_iis.Thing], None], fails: bool) -> None:
+    def _tell(self, command: Callable[[_iis.ThingKey], None], fails: bool) -> None:
         try:
-            command(self._show())
+            command((_iis.SITE, self.on))
         except _iis.Refused as error:
             raise Refused(str(error)) from error
         await_answer(self, fails, self._monotonic, self._sleep)
@@ -192,16 +192,16 @@ class Site:
         return self._iis.show([(_iis.SITE, self.on)])[0]
 
 
-class Machine:
-    """What holds of health answers and looks at them need of a Windows host, in place of C(ThisMachine)."""
+class Health:
+    """What health answers need of a Windows host, in place of the class of this name that is for this machine."""
 
     sample_seconds = 0.2
     look_seconds = LOOK_SECONDS
 
-    def __init__(self, windows: Windows, params: Options) -> None:
+    def __init__(self, windows: Windows, state_dir: str) -> None:
         self._windows = windows
-        self._state_dir = params["state_dir"] or STATE_DIR
-        windows.want(folder=self._state_dir)
+        self._state_dir = state_dir
+        windows.want(folder=state_dir)
 
     def action_from(self, params: Options) -> File | Service | Site | None:
         if params["action"] is None:
@@ -220,16 +220,10 @@ class Machine:
             return Site(on, WindowsIis(self._windows), self._windows.monotonic, self._windows.pause)
         raise ProbeError(no_such_action(name))
 
-    def boot_id(self) -> str:
-        return self._windows.look(max_age=60.0).boot
-
     def clock(self) -> float:
         # The time since the last look has passed on the host as well.
         seen = self._windows.look(max_age=60.0)
         return seen.clock + self._windows.age()
-
-    def store(self, params: Options, dry: bool = False) -> Records:
-        return Records(self._windows, self._state_dir, dry=dry)
 
     def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> Arrivals:
         return Arrivals(self._windows, ports, peers, monotonic)

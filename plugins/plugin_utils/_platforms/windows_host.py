@@ -39,7 +39,7 @@ class Host:
     def records(self) -> list[Json]:
         seen = self._windows.look(files=True)
         check_writable(seen)
-        return list(records_in(read_files(seen), seen.folder.path).values())
+        return records_in(read_files(seen), seen.folder.path)
 
     def client(self) -> Client:
         return Client(self._windows, self.params)
@@ -78,11 +78,6 @@ def ask(windows: Windows, asked: Options, seconds: float) -> str | None:
         except AddressError as error:
             reason = str(error)
     return reason
-
-
-def boot_of(windows: Windows) -> str:
-    """Which boot of the host this is."""
-    return windows.look(max_age=60.0).boot
 
 
 def clock_of(windows: Windows) -> Callable[[], float]:

@@ -11,7 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, POOL, SITE, STARTED, STARTING, STOPPED, STOPPING, IisError, Refused, Thing
+from ansible_collections.graceful.azure.plugins.module_utils._iis import (
+    MISSING,
+    POOL,
+    SITE,
+    STARTED,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    IisError,
+    Refused,
+    Thing,
+    ThingKey,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list, as_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
 
@@ -25,19 +37,17 @@ STATES = {"starting": STARTING, "started": STARTED, "stopping": STOPPING, "stopp
 class WindowsIis:
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self.boot_id = windows.boot
         self._known: dict[tuple[str, str], tuple[str, float]] = {}
 
     def show(self, things: Iterable[Sequence[str]]) -> list[Thing]:
         return [Thing(kind, name, self._known_state(kind, name)) for kind, name in (thing[:2] for thing in things)]
 
-    def stop(self, thing: Thing) -> None:
+    def stop(self, thing: ThingKey) -> None:
         self._tell(thing, "stopped")
 
-    def start(self, thing: Thing) -> None:
+    def start(self, thing: ThingKey) -> None:
         self._tell(thing, "started")
-
-    def boot_id(self) -> str:
-        return self._windows.look(max_age=60.0).boot
 
     def _known_state(self, kind: str, name: str) -> str:
         """The driver asks several times in a row. What moves is asked anew, and so is what was told something."""
@@ -61,10 +71,11 @@ class WindowsIis:
                 return STATES.get(as_text(state).strip().lower(), STARTED)
         return MISSING
 
-    def _tell(self, thing: Thing, state: str) -> None:
-        if self._known_state(thing.type, thing.name) == MISSING:
-            raise Refused(f"IIS has no {thing.type} {thing.name}.")
-        self._known.pop(thing[:2], None)
-        result = self._windows.module(MODULES[thing.type], {"name": thing.name, "state": state})
+    def _tell(self, thing: ThingKey, state: str) -> None:
+        kind, name = thing
+        if self._known_state(kind, name) == MISSING:
+            raise Refused(f"IIS has no {kind} {name}.")
+        self._known.pop(thing, None)
+        result = self._windows.module(MODULES[kind], {"name": name, "state": state})
         if result.get("failed"):
-            raise Refused(f"The {thing.type} {thing.name} was not {state}: {first_line(result.get('msg'))}")
+            raise Refused(f"The {kind} {name} was not {state}: {first_line(result.get('msg'))}")

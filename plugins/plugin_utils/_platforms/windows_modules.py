@@ -35,8 +35,8 @@ from ansible_collections.graceful.azure.plugins.modules import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Machine
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, boot_of, clock_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Health
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, clock_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside, read_files, records_in
@@ -145,11 +145,11 @@ class DutiesThere(ThisMachine):
     def iis(self) -> WindowsIis:
         return WindowsIis(self._windows)
 
-    def health(self) -> Machine:
-        return Machine(self._windows, {"state_dir": self.state_dir})
+    def health(self) -> Health:
+        return Health(self._windows, self.state_dir)
 
     def boot_id(self) -> str:
-        return boot_of(self._windows)
+        return self._windows.boot()
 
     def client(self, params: Mapping[str, Any]) -> Client:
         return Client(self._windows, dict(params))
@@ -206,7 +206,7 @@ def _connections(windows: Windows, params: Options) -> Json:
     def records(state_dir: str) -> list[Json]:
         windows.want(folder=state_dir)
         seen = windows.look(files=True)
-        return list(records_in(read_files(seen), seen.folder.path).values())
+        return records_in(read_files(seen), seen.folder.path)
 
     return dict(connections_info.run(params, windows.check_mode, lambda ports, told_apart: counted(windows, ports, told_apart), records), changed=False)
 

@@ -26,7 +26,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     parse_record,
     path_aside,
     record_name,
-    to_bytes,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows_path
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Seen, Windows, WindowsError
@@ -96,26 +95,6 @@ class Records(Store):
         self._files = None
         yield self._read_files() is not None
 
-    def read(self, kind: str, subject: Json) -> Json | None:
-        path = self.path(kind, subject)
-        if path in self._unwritten:
-            return self._unwritten[path]
-        content = self._read_files().get(ntpath.basename(path))
-        if content is None:
-            return None
-        record = _parse(content, path)
-        if (record["kind"], record["subject"]) != (kind, subject):
-            raise HoldError(f"The record {path} is about {record['kind']} {record['subject']!r}. {NOTHING_TOUCHED}", path)
-        return record
-
-    def records(self, kind: str | None = None) -> list[Json]:
-        found = records_in(self._read_files(), self.folder)
-        for path, record in self._unwritten.items():
-            found.pop(path, None)
-            if record is not None:
-                found[path] = record
-        return [found[path] for path in sorted(found) if kind in (None, found[path]["kind"])]
-
     def path(self, kind: str, subject: Json) -> str:
         return ntpath.join(self.folder, record_name(kind, subject))
 
@@ -124,22 +103,20 @@ class Records(Store):
         """The folder, with its variables resolved by the host."""
         return self._windows.look(max_age=60.0).folder.path
 
-    def write(self, record: Json) -> None:
-        path = self.path(record["kind"], record["subject"])
-        content = {key: value for key, value in record.items() if key != "path"}
-        data = to_bytes(content)
-        if len(data) > SIZE_LIMIT:
-            raise HoldError(f"The record {path} would have {len(data)} bytes; only {SIZE_LIMIT} can be read back, so it was not written.", path)
-        if self.dry:
-            self._unwritten[path] = dict(parse_record(data, path))
-            return
+    def _load(self, path: str) -> Json | None:
+        content = self._read_files().get(ntpath.basename(path))
+        return None if content is None else _parse(content, path)
+
+    def _load_all(self) -> list[Json]:
+        return records_in(self._read_files(), self.folder)
+
+    def _origin(self) -> dict[str, str]:
+        return {}
+
+    def _save(self, path: str, data: bytes | None) -> None:
         self._change(path, data)
 
-    def delete(self, record: Json) -> None:
-        path = self.path(record["kind"], record["subject"])
-        if self.dry:
-            self._unwritten[path] = None
-            return
+    def _drop(self, path: str) -> None:
         self._change(path, None)
 
     def _change(self, path: str, data: bytes | None) -> None:
@@ -212,10 +189,9 @@ def put_aside(windows: Windows, state_dir: str | None, dry: bool = False) -> tup
     return aside, left
 
 
-def records_in(files: dict[str, bytes], folder: str) -> dict[str, Json]:
-    """The records by their paths. Raises HoldError for the first that is damaged."""
-    paths = {ntpath.join(folder, name): content for name, content in files.items()}
-    return {path: _parse(content, path) for path, content in paths.items()}
+def records_in(files: dict[str, bytes], folder: str) -> list[Json]:
+    """The records, each with its path. Raises HoldError for the first that is damaged."""
+    return [_parse(content, ntpath.join(folder, name)) for name, content in files.items()]
 
 
 def _parse(content: bytes, path: str) -> Json:

@@ -36,6 +36,7 @@ class WindowsServices:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+        self.boot_id = windows.boot
         self._moves = False
 
     def names(self, names: Collection[str]) -> list[str]:
@@ -69,9 +70,6 @@ class WindowsServices:
     def down_for(name: str) -> float:
         """Windows does not tell since when a service is down. Whoever looks counts from there."""
         return 0.0
-
-    def boot_id(self) -> str:
-        return self._windows.look(max_age=60.0).boot
 
     def _look(self, names: Collection[str]) -> dict[str, Service]:
         if self._moves:

@@ -10,41 +10,18 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 CONTROLLER = "localhost"
 """The machine that asks Azure."""
-ACCESS: Specs = {
-    "auth_source": {"type": "str", "choices": ["auto", "cli", "credential_file", "env", "msi"]},
-    "client_id": {"type": "str"},
-    "profile": {"type": "str"},
-    "cloud_environment": {"type": "str", "choices": ["AzureChinaCloud", "AzureCloud", "AzureUSGovernment"]},
-    "arm_url": {"type": "str"},
-    "login_url": {"type": "str"},
-    "identity_url": {"type": "str"},
-    "ca_file": {"type": "path"},
-}
-"""How Azure is reached: options of the modules and of the settings. No secret is among them, because settings go into the journal."""
-RESOURCE = re.compile(
-    r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Compute/"
-    r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z",
-    re.IGNORECASE,
-)
-RESOURCE_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM"
 OF_INSTANCE = re.compile(r"(.*/virtualMachineScaleSets/[^/]+)/virtualMachines/[^/]+\Z", re.IGNORECASE)
 
 
 def access_of(options: Options) -> dict[str, str]:
     """The options of the modules that are set."""
     return {name: str(options[name]) for name in ACCESS if options.get(name)}
-
-
-def access_mistakes(options: Options) -> Iterator[tuple[str, str]]:
-    """Addresses to which no token may be sent: pairs of an option and a sentence."""
-    for name in ("arm_url", "login_url"):
-        url = options.get(name)
-        if url and not str(url).startswith("https://"):
-            yield name, f"{url!r} does not begin with https://; tokens are sent there"
 
 
 class Approval:
@@ -58,8 +35,8 @@ class Approval:
             yield "not set; approvals through azure_resource_manager need the resource id of the VM, its scale set or its availability set"
         elif instance:
             yield f"{resource!r} is an instance of a scale set; give the scale set, {instance[1]}"
-        elif not RESOURCE.match(str(resource)):
-            yield f"{resource!r} is not a resource id such as {RESOURCE_EXAMPLE}, nor one of a scale set or an availability set"
+        elif not re.match(OWNER_OF_EVENTS, str(resource), re.IGNORECASE):
+            yield f"{resource!r} is not a resource id such as {OWNER_EXAMPLE}, nor one of a scale set or an availability set"
 
     def settings(self, resource: str | None, access: Options) -> Json:
         return {"resource": str(resource or ""), "access": access_of(access)}

@@ -18,11 +18,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, plural, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, Template
 

@@ -36,7 +36,7 @@ class TestEntries:
             [HAPROXY, NGINX, PROBE, AZURE, {"type": "tasks", "out": "out.yml"}, "app", {"type": "consul"}], ThisMachine
         )
         assert (haproxy.name, haproxy.options["socket"], haproxy.options["quiet"], haproxy.options["state"]) == ("haproxy", "/run/haproxy/admin.sock", 3, None)
-        assert nginx.options["files"] == [] and azure.options["auth_source"] == "auto" and tasks.options["traffic"] is False
+        assert nginx.options["files"] is None and azure.options["auth_source"] == "auto" and tasks.options["traffic"] is False
         assert [probe.options[name] for name in ("interval", "threshold", "margin", "file_means")] == [5, 2, 2, "out"]
         assert (service.duty.type, service.name) == ("service", "app") and clusters[0].options["url"]
 
@@ -76,16 +76,16 @@ class TestEntries:
             ({"type": "haprox"}, "duties[0].type: 'haprox' is no type of duty; did you mean haproxy?; there is haproxy,"),
             (dict(HAPROXY, sockt="/x"), "duties[0]: there is no option sockt; did you mean socket?; there are type, name, absent, backends,"),
             ({"type": "haproxy"}, "duties[0]: missing required arguments: hosts."),
-            (dict(HAPROXY, hosts=[]), "duties[0].hosts: it is empty; give the inventory names of the machines on which the balancer runs."),
+            (dict(HAPROXY, hosts=[]), "duties[0].hosts: empty; give the inventory names of the machines on which the balancer runs."),
             (dict(HAPROXY, server=""), "duties[0].server: not set; give the name that the balancer has for the host."),
             (dict(HAPROXY, quiet=-1), "duties[0].quiet: is -1.0; it must be a number of seconds, 0 or more."),
             (dict(HAPROXY, state="down"), "duties[0]: value of state must be one of: drain, maint, got: down."),
             (dict(NGINX, files=["up.conf"]), "duties[0].files: 'up.conf' is not an absolute path; write one that begins with /."),
             (dict(PROBE, file=None), "duties[0].file: not set; action: file needs it."),
-            (dict(PROBE, interval=0), "duties[0].interval: it is 0; give the seconds between two probes of the balancer."),
+            (dict(PROBE, interval=0), "duties[0].interval: 0 is not a number of seconds greater than 0; give the figure of the balancer's probe."),
             (dict(PROBE, peer=["lb"]), "duties[0].peer: "),
             (dict(AZURE, pool="web"), "duties[0].pool: 'web' is not a resource id such as /subscriptions/"),
-            (dict(AZURE, ip_address="10.0.0.4"), "duties[0].address: give either this or ip_address"),
+            (dict(AZURE, ip_address="10.0.0.4"), "duties[0].address: excludes ip_address; give one of them."),
             (dict(AZURE, secret="x"), "duties[0]: there is no option secret;"),
             (dict(AZURE, arm_url="http://a"), "duties[0].arm_url: 'http://a' does not begin with https://; tokens are sent there."),
             ({"type": "tasks"}, "duties[0]: neither out nor back is set; give at least one task file."),
@@ -125,13 +125,8 @@ class Bell(Duty):
         self.world[f"left at {self.name}"] = max(0, left - 1)
         return self.seen(state, state == "in", busy=["1 guest"] if left else [])
 
-    def out(self, act):
-        return self._go("out", act)
-
-    def back(self, act):
-        return self._go("in", act)
-
-    def _go(self, state, act):
+    def change(self, act):
+        state = "out" if act.request.present else "in"
         if self.world.get("stuck") == self.name:
             raise DriverError("The bell is stuck.")
         changed = self.world[self.name] != state

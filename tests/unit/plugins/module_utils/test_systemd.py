@@ -11,10 +11,11 @@ import os
 import shutil
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _systemd
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils import _hold_engine, _systemd
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     KIND,
@@ -948,9 +949,8 @@ class TestSystemctl:
         with pytest.raises(SystemdError, match="systemctl show did not end within 0.2 seconds"):
             Systemd(run_command).show(["a.service"])
 
-    def test_boot_id(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(_systemd, "BOOT_ID", str(tmp_path / "boot_id"))
-        with pytest.raises(SystemdError, match="boot_id cannot be read: No such file"):
+    def test_boot_id(self, monkeypatch):
+        assert Systemd(run_command).boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        monkeypatch.setattr(_hold_engine, "read_boot_id", str)
+        with pytest.raises(DriverError, match="boot_id cannot be read"):
             Systemd(run_command).boot_id()
-        (tmp_path / "boot_id").write_text("abc\n")
-        assert Systemd(run_command).boot_id() == "abc"

@@ -123,7 +123,7 @@ class TestMistakes:
 
     def test_a_template_is_no_unit(self, mistakes_in):
         (mistake,) = mistakes_in("worker@")
-        assert mistake == "graceful_azure_duties[0].name: 'worker@' is a template; name an instance of it"
+        assert mistake == "graceful_azure_duties[0].name: 'worker@' is a template; name an instance of it, such as worker@1"
 
     def test_a_name_stands_for_one_step(self, mistakes_in):
         assert mistakes_in(SHOP, {**QUEUE, "name": "shop"}) == [

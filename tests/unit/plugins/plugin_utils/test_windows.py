@@ -745,7 +745,7 @@ class TestHealthFile:
         def said(**args):
             return Action(host).run("health_probe_hold", event_ids=["E1"], **args)["msg"]
 
-        assert "command is not possible on a Windows host; there are file, service and iis_site." in said(action="command", command_out="a", command_in="b")
+        assert "command is not possible on a Windows host; there are file, service and iis_site." in said(action="command", command_out="a", command_back="b")
         assert "action is iis_site but all of the following are missing: iis_site" in said(action="iis_site")
         assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
         assert "not an absolute path" in said(action="file", file="/srv/f")
