@@ -50,7 +50,7 @@ class Iis(Systemd):
         return [Thing(kind, name, STARTED if self.state == "active" else STOPPED) for kind, name in things]
 
     def stop(self, thing):
-        super().stop(thing.name)
+        super().stop(thing[1])
 
 
 class Host(Machine):
