@@ -32,8 +32,11 @@ TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
 LUA = ("lua-load", "lua-load-per-thread")
 # Without one of these words, a configuration has none of that. Each look asks, and to read a large one line by line takes long.
 PAST = re.compile(r"dispatch|transparent|lua-load")
-# What makes it uncertain that a server in `maint` gets none, wherever it stands: one of these words, or a variable in place of a directive.
+# What makes it uncertain that a server that is out gets none, wherever it stands: one of these words, or a variable in place of a directive.
 DOUBTFUL = re.compile(r"persist|use-server|prefer-last-server|(?<!re)dispatch|transparent|set-dst|lua-|^\s*(no\s+)?(option\s+)?\S*\$", re.MULTILINE)
+# By these, a server in `drain` still gets requests of clients that had it before. HAProxy's balancing chooses no server in `drain`, not even for
+# `prefer-last-server` or a client that has authenticated its connection (srv_currently_usable in its source).
+BOUND = re.compile(r"cookie|appsession|stick(?!-table)")
 # Seconds by which a file must be older than the process that has loaded it. Its start is told to a second.
 OLDER = 2.0
 SECTIONS = ("backend", "listen")
@@ -88,8 +91,8 @@ def destinations(pid: int, proc: str = "/proc") -> Destinations:
     return Destinations(tuple(dispatches), frozenset(transparent), lua)
 
 
-def is_never_served_in_maint(pid: int, proc: str = "/proc") -> bool:
-    """Whether the process has loaded nothing by which a server in `maint` could get requests. It is false if anything of that is uncertain.
+def is_never_served(pid: int, state: str, proc: str = "/proc") -> bool:
+    """Whether the process has loaded nothing by which a server in this state, `drain` or `maint`, could get requests. False if anything is uncertain.
 
     The files must be those that the process or its master has at these names, and be older than the process. So a file that was changed and not loaded, or
     one that has the same name in a container, proves nothing.
@@ -108,7 +111,8 @@ def is_never_served_in_maint(pid: int, proc: str = "/proc") -> bool:
         return False
     # Quotes and backslashes may stand within a word.
     texts = [_text(each).replace("\\", "") for each in files]
-    return bool(texts) and all(text and not DOUBTFUL.search(text) for text in texts)
+    doubtful = [DOUBTFUL] if state == "maint" else [DOUBTFUL, BOUND]
+    return bool(texts) and all(text and not any(words.search(text) for words in doubtful) for text in texts)
 
 
 def _changed(path: str) -> float:

@@ -717,6 +717,7 @@ class Clients:
 
 USE_SERVER = "  use-server web1 if { path /mine }\n"
 PERSIST = "  option persist\n  cookie S insert indirect nocache\n"
+STICK = "  stick-table type ip size 1k\n  stick on src\n"
 FORCE = "  force-persist if { path / }\n  cookie S insert indirect nocache\n"
 
 
@@ -728,14 +729,15 @@ class TestArrivals:
         """HAProxy with such directives in its backend, and clients that reach web1 through them."""
         started = []
 
-        def start(directives, clients, mode="", server="", **more):
+        def start(directives, clients, mode="", server="", cookies=("cookie w1", "cookie w2"), **more):
             port = free_port()
             one = Balancer.__new__(Balancer)
             one.port, one.state_dir, one._clients = port, str(tmp_path / "state"), []
             one.haproxy = Haproxy(
                 tmp_path,
                 "frontend in\n%s  bind 127.0.0.1:%d\n  default_backend www\nbackend www\n%s%s"
-                "  server web1 127.0.0.1:%d cookie w1 %s\n  server web2 127.0.0.1:%d cookie w2\n" % (mode, port, mode, directives, web.port, server, web.port),
+                "  server web1 127.0.0.1:%d %s %s\n  server web2 127.0.0.1:%d %s\n"
+                % (mode, port, mode, directives, web.port, cookies[0], server, web.port, cookies[1]),
                 **more,
             )
             started.append(one)
@@ -791,10 +793,10 @@ class TestArrivals:
         """The files were written just before HAProxy was started, and are taken for those that it has loaded."""
         monkeypatch.setattr(_haproxy_configuration, "OLDER", -60.0)
 
-    @pytest.mark.parametrize("master", [False, True])
-    def test_in_maint_two_idle_looks_are_enough_if_nothing_can_come(self, served, loaded, master):
-        one = served("", {}, master=master)
-        one.hold(out_state="maint")
+    @pytest.mark.parametrize(("state", "master"), [("maint", False), ("maint", True), ("drain", False), ("drain", True)])
+    def test_two_idle_looks_are_enough_if_nothing_can_come(self, served, loaded, state, master):
+        one = served("", {}, cookies=("", ""), master=master)
+        one.hold(out_state=state)
         began = time.monotonic()
         seen = one.info(timeout=patient(5.0), quiet=600.0)
         assert seen["idle"] and seen["servers"][0]["nothing_comes"] and time.monotonic() - began >= 0.5
@@ -802,7 +804,7 @@ class TestArrivals:
         # A reload may have changed the configuration, and lost the hold.
         one.haproxy.reload()
         assert not one.server()["nothing_comes"]
-        one.hold(out_state="maint")
+        one.hold(out_state=state)
         assert one.server()["nothing_comes"]
 
     def test_a_configuration_that_was_written_just_now_need_not_be_loaded(self, served):
@@ -810,9 +812,9 @@ class TestArrivals:
         one.hold(out_state="maint")
         assert not one.info(timeout=1.2, quiet=600.0)["idle"] and not one.server()["nothing_comes"]
 
-    @pytest.mark.parametrize(("directives", "state"), [(USE_SERVER, "maint"), (PERSIST, "maint"), (FORCE, "maint"), ("", "drain")])
+    @pytest.mark.parametrize(("directives", "state"), [(USE_SERVER, "maint"), (PERSIST, "maint"), (FORCE, "maint"), ("", "drain"), (STICK, "drain")])
     def test_where_something_may_come_the_time_counts(self, served, loaded, directives, state):
-        one = served(directives, None)
+        one = served(directives, None, cookies=("cookie w1", "") if state == "maint" or not directives else ("", ""))
         one.hold(out_state=state)
         assert not one.info(timeout=1.2, quiet=600.0)["idle"] and not one.server()["nothing_comes"]
 

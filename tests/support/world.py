@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from tests.support import inventory, load
-from tests.support.haproxy import Haproxy
+from tests.support.haproxy import AGE, Haproxy
 from tests.support.patience import patient
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator, SimulatorError
@@ -143,7 +143,8 @@ class World:
     def start_balancer(self):
         """Whatever listens at the port of HAProxy."""
         try:
-            self.haproxy = Haproxy(self.folder, program=self.program, whole=self.configuration(), sockets=self.socket_folder, start=self.processes.start)
+            proxy = {"program": self.program, "sockets": self.socket_folder, "start": self.processes.start, "age": AGE}
+            self.haproxy = Haproxy(self.folder, whole=self.configuration(), **proxy)
         except AssertionError as error:
             raise WorldError("{0} See {1}".format(error, self.folder / "haproxy.log")) from error
 

@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.words impor
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import is_never_served_in_maint
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import is_never_served
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import AbsentServers, Servers, arrived, condition_of, describe, silent_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -193,19 +193,19 @@ def observe(
     concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
-    closed = functools.lru_cache(maxsize=None)(is_never_served_in_maint)
+    closed = functools.lru_cache(maxsize=None)(is_never_served)
     servers = []
     for key, server in seen.servers.items():
         if server.backend not in backends:
             continue
         held = records.get(key)
         came = arrived(held, server, seen.process)
-        is_in_maint = held is not None and held["phase"] == HELD and server.forced == MAINT and came == 0 and len(seen.pids) == 1
+        is_out = held is not None and held["phase"] == HELD and server.forced != READY and came == 0 and len(seen.pids) == 1
         servers.append(
             dict(
                 describe(server, held, condition_of(held, server, seen.process), came),
                 quiet_for=0.0,
-                nothing_comes=is_in_maint and closed(seen.pids[0]),
+                nothing_comes=is_out and closed(seen.pids[0], server.forced),
                 address=server.address,
                 port=server.port,
                 source_address=source_address(server.address, server.port),

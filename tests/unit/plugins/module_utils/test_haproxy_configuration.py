@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
     backends_served_in_maint,
     configuration_files,
     destinations,
-    is_never_served_in_maint,
+    is_never_served,
 )
 
 CONFIGURATION = """
@@ -192,7 +192,7 @@ def test_a_configuration_of_which_a_part_cannot_be_read_tells_nothing(process, t
 
 
 class TestNeverServedInMaint:
-    """Whether a process has certainly loaded nothing that sends requests to a server in maintenance."""
+    """Whether a process has certainly loaded nothing that sends requests to a server that is out."""
 
     BOOT = 1_700_000_000
 
@@ -203,7 +203,7 @@ class TestNeverServedInMaint:
         self.cfg.write_text("defaults\n  mode http\nbackend a\n  option redispatch\n  server web1 ${IP}:80 check\n")
         proc = tmp_path / "proc"
 
-        def is_proved(*words, after=60.0, root="/", master="haproxy", path=None):
+        def is_proved(*words, after=60.0, root="/", master="haproxy", path=None, state="maint"):
             for pid, parent, comm in ((100, 99, "haproxy"), (99, 1, master)):
                 folder = proc / str(pid)
                 folder.mkdir(parents=True)
@@ -216,12 +216,13 @@ class TestNeverServedInMaint:
                 (folder / "root").symlink_to("/" if pid == 99 else root)
                 (folder / "cwd").symlink_to(tmp_path)
             (proc / "stat").write_text(f"btime {self.BOOT}\n")
-            return is_never_served_in_maint(100, str(proc))
+            return is_never_served(100, state, str(proc))
 
         return is_proved
 
-    def test_a_plain_configuration_that_is_older_than_the_process(self, is_proved):
-        assert is_proved()
+    @pytest.mark.parametrize("state", ["drain", "maint"])
+    def test_a_plain_configuration_that_is_older_than_the_process(self, is_proved, state):
+        assert is_proved(state=state)
 
     @pytest.mark.parametrize(
         "line",
@@ -243,9 +244,31 @@ class TestNeverServedInMaint:
             "lua-load /etc/x.lua",
         ],
     )
-    def test_what_may_send_something_or_be_anything(self, is_proved, line):
+    @pytest.mark.parametrize("state", ["drain", "maint"])
+    def test_what_may_send_something_or_be_anything(self, is_proved, line, state):
         self.cfg.write_text(f"backend a\n  {line}\n")
-        assert not is_proved()
+        assert not is_proved(state=state)
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "cookie S insert",
+            "server web1 192.0.2.1:80 cookie w1",
+            "stick on src",
+            "stick match src",
+            "stick store-request src",
+            "'sti'ck on src",
+            "appsession S",
+        ],
+    )
+    @pytest.mark.parametrize("state", ["drain", "maint"])
+    def test_what_binds_clients_to_a_server_sends_them_there_in_drain(self, is_proved, line, state):
+        self.cfg.write_text(f"backend a\n  {line}\n")
+        assert is_proved(state=state) == (state == "maint")
+
+    def test_a_table_that_only_counts_binds_nobody(self, is_proved):
+        self.cfg.write_text("backend a\n  stick-table type ip size 1m store http_req_rate(10s)\n  http-request track-sc0 src\n")
+        assert is_proved(state="drain")
 
     @pytest.mark.parametrize("after", [-60.0, 0.0, 1.0])
     def test_a_file_that_is_not_older_than_the_process_need_not_be_loaded(self, is_proved, after):
@@ -280,4 +303,4 @@ class TestNeverServedInMaint:
         assert not is_proved(*words)
 
     def test_one_that_is_gone(self, tmp_path):
-        assert not is_never_served_in_maint(100, str(tmp_path))
+        assert not is_never_served(100, "maint", str(tmp_path))
