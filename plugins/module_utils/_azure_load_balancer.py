@@ -425,9 +425,9 @@ class Addresses(Driver[Optional[Address]]):
         if not same_content(before, record) and not _is_same_hold(self._store.read(record["subject"]["pool"], record["subject"]["address"]), record):
             hold.waiting_for = "another run changes the hold on %s in %s" % (record["subject"]["address"], record["subject"]["pool"])
 
-    def give_back(self, hold: Hold[Address | None]) -> Iterator[Record | None]:
-        record, seen = hold.record, hold.seen
-        if record is None or seen is None:
+    def give_back(self, hold: Hold[Address | None], record: Record) -> Iterator[Record | None]:
+        seen = hold.seen
+        if seen is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE:

@@ -499,10 +499,8 @@ class Members(Driver[Seen]):
         reason = "%s Tried at %s; tried again when the other members change%s" % (why, self._request.now, again)
         return {"attempt": attempt, "forced": self._force, "reason": reason}
 
-    def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
-        record, seen = hold.record, hold.seen
-        if record is None:
-            raise AssertionError("the engine gives back nothing else")
+    def give_back(self, hold: Hold[Seen], record: Record) -> Iterator[Record | None]:
+        seen = hold.seen
         was_changed = self.condition(record, seen) == CHANGED_MEANWHILE
         if was_changed:
             hold.tell(self._conflict(seen))

@@ -256,9 +256,9 @@ class Servers(Driver[Optional[Server]]):
             return self._not_told(record)
         return record
 
-    def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
-        record, server = hold.record, hold.seen
-        if record is None or server is None:
+    def give_back(self, hold: Hold[Server | None], record: Record) -> Iterator[Record | None]:
+        server = hold.seen
+        if server is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition == HELD and was_found_out(record):

@@ -193,10 +193,8 @@ class HealthAnswers(Driver[Seen]):
             hold.tell(self._conflict(hold))
         return record
 
-    def give_back(self, hold: Hold[Seen]) -> Iterator[Record | None]:
-        action, record = self._named(hold), hold.record
-        if record is None:
-            raise AssertionError("the engine gives back nothing else")
+    def give_back(self, hold: Hold[Seen], record: Record) -> Iterator[Record | None]:
+        action = self._named(hold)
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))

@@ -120,8 +120,8 @@ class Driver(Generic[State]):
         """The record of a thing that other events still hold."""
         return record
 
-    def give_back(self, hold: Hold[State]) -> Iterator[Record | None]:
-        """Change the thing back, because no event holds it any more."""
+    def give_back(self, hold: Hold[State], record: Record) -> Iterator[Record | None]:
+        """Change the thing back, because no event holds it any more. ``record``: the hold's own."""
         raise NotImplementedError
 
     def gone(self, hold: Hold[State]) -> str | None:
@@ -305,7 +305,7 @@ class Engine(Generic[State]):
             hold.tell(self.driver.gone(hold))
             yield None
         else:
-            yield from self.driver.give_back(hold)
+            yield from self.driver.give_back(hold, record)
 
     def _events(self, record: Record | None) -> Events:
         """The events of the record and of the request. If the record is being released, its events do not hold any more."""

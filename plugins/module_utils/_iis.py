@@ -125,10 +125,8 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     def view(self, record: Record | None, seen: Thing) -> dict[str, Any]:
         return {"state": seen.state, "held_by": holders(record)}
 
-    def give_back(self, hold: Hold[Thing]) -> Iterator[Record | None]:
-        record, thing = hold.record, hold.seen
-        if record is None:
-            raise AssertionError("the engine gives back nothing else")
+    def give_back(self, hold: Hold[Thing], record: Record) -> Iterator[Record | None]:
+        thing = hold.seen
         condition = self.condition(record, thing)
         if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
             hold.tell(self._told_again(hold))

@@ -401,9 +401,9 @@ class Servers(Driver[Optional[Server]]):
             hold.tell(_conflict(record, hold.seen))
         return record
 
-    def give_back(self, hold: Hold[Server | None]) -> Iterator[Record | None]:
-        record, server = hold.record, hold.seen
-        if record is None or server is None:
+    def give_back(self, hold: Hold[Server | None], record: Record) -> Iterator[Record | None]:
+        server = hold.seen
+        if server is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record)):

@@ -306,10 +306,8 @@ class Services(StoppedInOrder[Unit, str]):
     def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
         return {"active_state": seen.active_state, "held_by": holders(record)}
 
-    def give_back(self, hold: Hold[Unit]) -> Iterator[Record | None]:
-        record, unit = hold.record, hold.seen
-        if record is None:
-            raise AssertionError("the engine gives back nothing else")
+    def give_back(self, hold: Hold[Unit], record: Record) -> Iterator[Record | None]:
+        unit = hold.seen
         condition = self.condition(record, unit)
         runs = self._refusing(unit)
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):

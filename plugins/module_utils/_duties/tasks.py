@@ -109,11 +109,9 @@ class Tasks(Driver[str]):
         # It was held again after its undoing had begun, and now it is undone.
         return dict(record, done=False, phase=BEGUN) if self._done else record
 
-    def give_back(self, hold: Hold[str]) -> Iterator[Record | None]:
-        if hold.record is None:
-            raise AssertionError("the engine gives back nothing else")
+    def give_back(self, hold: Hold[str], record: Record) -> Iterator[Record | None]:
         # One call says that the undoing begins, and a later one that it is done.
-        yield dict(hold.record, done=False, phase=BEGUN) if self._done is False else None
+        yield dict(record, done=False, phase=BEGUN) if self._done is False else None
 
 
 def hold_spec() -> dict[str, Any]:

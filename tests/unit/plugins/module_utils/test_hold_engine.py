@@ -50,8 +50,8 @@ class Lamps(Driver):
         if not hold.waiting_for and not (hold.told and not self.in_order):
             yield dict(record, events=events, phase=HELD)
 
-    def give_back(self, hold):
-        yield dict(hold.record, phase=RESTORING)
+    def give_back(self, hold, record):
+        yield dict(record, phase=RESTORING)
         if hold.name in self.slow:
             hold.waiting_for = hold.name
             return
