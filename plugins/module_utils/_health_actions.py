@@ -67,31 +67,46 @@ if TYPE_CHECKING:
     class UnitManager(ServiceManager, Protocol):
         def down_for(self, name: str) -> float | None: ...
 
-    class Action(Protocol):
-        """A way to make the health answer fail."""
 
-        name: str
-        # What is acted on.
-        on: str
-        # What the record keeps besides.
-        more: dict[str, Any]
+class Action:
+    """A way to make the health answer fail."""
 
-        def check(self) -> None: ...
+    name: str
+    # What is acted on.
+    on: str
+    # What the record keeps besides.
+    more: dict[str, Any] = {}
 
-        def look(self, record: Record | None, boot_id: str | None) -> Seen: ...
+    def check(self) -> None:
+        """Raise an error if it could not be done."""
+        raise NotImplementedError
 
-        def out_for(self) -> float | None: ...
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        raise NotImplementedError
 
-        def marked(self) -> Record | None:
-            """The record in a mark of ours. Raises ProbeError for a mark that does not tell it."""
+    def out_for(self) -> float | None:
+        """For how many seconds somebody else has made the answer fail. None: nobody can tell."""
 
-        def fail(self, record: Record) -> None: ...
+    def marked(self) -> Record | None:
+        """The record in a mark of ours, where what is acted on can have one. Raises ProbeError for a mark that does not tell it."""
 
-        def complete(self, record: Record) -> None: ...
+    def meaning(self, means: str) -> Action:
+        """The same file with another meaning. Nothing else has a meaning on record."""
+        raise NotImplementedError
 
-        def pass_again(self) -> str | None: ...
+    def fail(self, record: Record) -> None:
+        raise NotImplementedError
 
-        def forget(self) -> str: ...
+    def complete(self, record: Record) -> None:
+        """Write a mark anew of which a run that was cut off has written a part."""
+
+    def pass_again(self) -> str | None:
+        """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
+        raise NotImplementedError
+
+    def forget(self) -> str:
+        """What stays where somebody else has undone it."""
+        return ""
 
 
 def steady_clock() -> float:
@@ -115,7 +130,11 @@ def record_in(content: bytes | None, action: str, on: str) -> Record | None:
     return record if (record["kind"], record["subject"]) == ("health_probe", {"action": action, "on": on}) else None
 
 
-def unknown_mark(path: str) -> ProbeError:
+def is_mark(content: bytes | None) -> bool:
+    return content is not None and content.startswith(MARK.encode())
+
+
+def _unknown_mark(path: str) -> ProbeError:
     return ProbeError(
         "%s is of graceful.azure, but its record is gone, and nothing tells for which event it is. See whether this host should serve, and undo it by hand."
         % path
@@ -127,12 +146,56 @@ def responder_file(port: int) -> str:
     return "%s/out-%d" % (RESPONDER_FOLDER, port)
 
 
-class File:
-    """A file whose presence (``means`` out) or absence (in) makes the health answer fail."""
+class HealthFile(Action):
+    """A file whose presence (``means`` out) or absence (in) makes the health answer fail. A subclass knows how it is reached."""
+
+    # Whether there is the file, or the one that is kept of it; what the file says, None if it is not there or cannot be read; and both ways to undo it.
+    # A subclass has these functions.
+    _is_there: Callable[[str], bool]
+    _content: Callable[[], bytes | None]
+    _remove: Callable[[], None]
+    _put_back: Callable[[], None]
 
     def __init__(self, path: str, means: str, name: str = "file") -> None:
         self.name, self.on, self.means = name, path, means
-        self.more: dict[str, Any] = {"means": means}
+        self.more = {"means": means}
+
+    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+        there = self._is_there(self.on)
+        return Seen(there == (self.means == OUT), False, "%s is %s" % (self.on, "there" if there else "not there"))
+
+    def marked(self) -> Record | None:
+        if self.means == IN:
+            if not self._is_there(self.on) and self._is_there(self.on + KEPT):
+                # It is the user's own file and has no room for a record.
+                raise _unknown_mark(self.on + KEPT)
+            return None
+        content = self._content()
+        record = record_in(content, self.name, self.on)
+        if record is None and is_mark(content):
+            raise _unknown_mark(self.on)
+        return record
+
+    def pass_again(self) -> str | None:
+        if self.means == OUT:
+            content = self._content()
+            if content is not None and not is_mark(content):
+                return "%s was written by somebody else while it was held: it was not removed." % self.on
+            self._remove()
+        elif self._is_there(self.on + KEPT):
+            self._put_back()
+        else:
+            return "%s was kept as %s, which is gone: it was not put back." % (self.on, self.on + KEPT)
+        return None
+
+    def forget(self) -> str:
+        if self.means == IN and self._is_there(self.on) and self._is_there(self.on + KEPT):
+            return " What it was before is %s." % (self.on + KEPT)
+        return ""
+
+
+class File(HealthFile):
+    """Such a file on this machine."""
 
     def check(self) -> None:
         if not os.path.isabs(self.on):
@@ -158,17 +221,10 @@ class File:
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise ProbeError("The health file %s is a folder; name a file in the option file." % self.on)
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
-        there = self._status(self.on) is not None
-        told = "%s is %s" % (self.on, "there" if there else "not there")
-        return Seen(there == (self.means == OUT), False, told)
-
     def meaning(self, means: str) -> File:
-        """The same file with another meaning."""
         return File(self.on, means, self.name)
 
     def out_for(self) -> float | None:
-        """For how many seconds somebody else has made the answer fail, as far as the file system tells. None: nobody can tell."""
         status = self._status(self.on if self.means == OUT else os.path.dirname(self.on))
         if status is None:
             return 0.0
@@ -176,18 +232,6 @@ class File:
         ago = time.time() - (status.st_ctime if self.means == OUT else status.st_mtime)
         # If the clock was set back since then, nobody knows.
         return max(0.0, min(ago, steady_clock())) if ago > -CLOCK_SECONDS else None
-
-    def marked(self) -> Record | None:
-        if self.means == IN:
-            if self._status(self.on) is None and self._status(self.on + KEPT) is not None:
-                # It is the user's own file and has no room for a record.
-                raise unknown_mark(self.on + KEPT)
-            return None
-        content = self._content()
-        record = record_in(content, self.name, self.on)
-        if record is None and _is_mark(content):
-            raise unknown_mark(self.on)
-        return record
 
     def fail(self, record: Record) -> None:
         if self.means == OUT:
@@ -212,9 +256,8 @@ class File:
         self._sync()
 
     def complete(self, record: Record) -> None:
-        """Write a mark anew of which a run that was cut off has written a part."""
         content = self._content()
-        begun = content is not None and (MARK.encode().startswith(content) or _is_mark(content))
+        begun = content is not None and (MARK.encode().startswith(content) or is_mark(content))
         if self.means != OUT or not begun or record_in(content, self.name, self.on):
             return
         try:
@@ -227,30 +270,21 @@ class File:
         finally:
             os.close(fd)
 
-    def pass_again(self) -> str | None:
-        """Undo it. Returns a sentence if somebody else has acted, and nothing was touched."""
-        if self.means == OUT:
-            content = self._content()
-            if content is not None and not _is_mark(content):
-                return "%s was written by somebody else while it was held: it was not removed." % self.on
-            try:
-                os.unlink(self.on)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                raise Refused("The health file %s cannot be removed: %s." % (self.on, error.strerror)) from error
-        else:
-            if self._status(self.on + KEPT) is None:
-                return "%s was kept as %s, which is gone: it was not put back." % (self.on, self.on + KEPT)
-            self._rename(self.on + KEPT, self.on)
+    def _remove(self) -> None:
+        try:
+            os.unlink(self.on)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Refused("The health file %s cannot be removed: %s." % (self.on, error.strerror)) from error
         self._sync()
-        return None
 
-    def forget(self) -> str:
-        """What stays where somebody else has put the file back."""
-        if self.means == IN and self._status(self.on) is not None and self._status(self.on + KEPT) is not None:
-            return " What it was before is %s." % (self.on + KEPT)
-        return ""
+    def _put_back(self) -> None:
+        self._rename(self.on + KEPT, self.on)
+        self._sync()
+
+    def _is_there(self, path: str) -> bool:
+        return self._status(path) is not None
 
     def _content(self) -> bytes | None:
         try:
@@ -288,24 +322,42 @@ class File:
             raise ProbeError("The health file %s cannot be seen: %s." % (path, error.strerror)) from error
 
 
-def _is_mark(content: bytes | None) -> bool:
-    return content is not None and content.startswith(MARK.encode())
+class Stopped(Action):
+    """What answers the probe, and is stopped. ``refusals``: the errors that mean that it was not told."""
+
+    refusals: type[Exception]
+
+    def __init__(self, on: str, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.on = on
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def _tell(self, command: Callable[[], None], fails: bool) -> None:
+        """Give it a command, and look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
+        try:
+            command()
+        except self.refusals as error:
+            raise Refused(str(error)) from error
+        ends = self._monotonic() + STEP_SECONDS
+        while self._monotonic() < ends:
+            seen = self.look(None, None)
+            if not seen.moves and seen.fails == fails:
+                return
+            self._sleep(LOOK_SECONDS)
 
 
-class Service:
-    """A unit of systemd that answers the probe, and is stopped."""
+class Service(Stopped):
+    """A unit of systemd that answers the probe."""
 
     name = "service"
+    refusals = SystemdError
 
     def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         try:
-            self.on = systemd.names([unit])[0]
+            super().__init__(systemd.names([unit])[0], monotonic, sleep)
         except ValueError:
             raise ProbeError("The option service is %r, which is not the name of a systemd unit." % (unit,)) from None
-        self.more: dict[str, Any] = {}
         self._systemd = systemd
-        self._monotonic = monotonic
-        self._sleep = sleep
 
     def check(self) -> None:
         unit = self._show()
@@ -324,57 +376,30 @@ class Service:
         return Seen(is_off(unit) and not unit.job, moves, "%s is %s" % (self.on, state_of(unit)))
 
     def out_for(self) -> float | None:
-        """For how many seconds the unit is down."""
         return self._systemd.down_for(self.on)
 
-    def marked(self) -> None:
-        """A unit that is down does not tell who stopped it."""
-
     def fail(self, record: Record) -> None:
-        self._tell(self._systemd.stop, True)
-
-    def complete(self, record: Record) -> None:
-        """A unit that is down is down."""
+        self._tell(lambda: self._systemd.stop(self.on), True)
 
     def pass_again(self) -> str | None:
         unit = self._show()
         if unit.load_state in UNSTARTABLE:
             return "%s was stopped and is %s now: it was not started." % (self.on, unit.load_state)
-        self._tell(self._systemd.start, False)
+        self._tell(lambda: self._systemd.start(self.on), False)
         return None
-
-    def forget(self) -> str:
-        return ""
-
-    def _tell(self, command: Callable[[str], None], fails: bool) -> None:
-        try:
-            command(self.on)
-        except SystemdError as error:
-            raise Refused(str(error)) from error
-        await_answer(self, fails, self._monotonic, self._sleep)
 
     def _show(self) -> Unit:
         return self._systemd.show([self.on])[0]
 
 
-def await_answer(action: Action, fails: bool, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> None:
-    """Look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
-    ends = monotonic() + STEP_SECONDS
-    while monotonic() < ends:
-        seen = action.look(None, None)
-        if not seen.moves and seen.fails == fails:
-            return
-        sleep(LOOK_SECONDS)
-
-
-class Command:
+class Command(Action):
     """A command of the user's. Nobody can see what it has done, so the record says it."""
 
     name = "command"
 
     def __init__(self, out: str, back: str, run_command: RunCommand) -> None:
         self.on = out
-        self.more: dict[str, Any] = {"command_in": back}
+        self.more = {"command_in": back}
         self._back = back
         self._run_command = run_command
 
@@ -392,23 +417,11 @@ class Command:
         fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
         return Seen(fails, False, "the command for %s was run last" % (OUT if fails else IN))
 
-    def out_for(self) -> float | None:
-        """Without a record, nobody knows what the command has done."""
-
-    def marked(self) -> None:
-        """What the command has done is the user's."""
-
     def fail(self, record: Record) -> None:
         self._run(self.on)
 
-    def complete(self, record: Record) -> None:
-        """The command is run anew instead."""
-
     def pass_again(self) -> None:
         self._run(self._back)
-
-    def forget(self) -> str:
-        return ""
 
     def _run(self, command: str) -> None:
         try:
@@ -421,14 +434,22 @@ class Command:
             raise Refused("The command %r %s: %s. It is run again in the next step." % (command, ended, why))
 
 
-class Dry:
+class Dry(Action):
     """An action that obeys in memory only: for check mode."""
 
     def __init__(self, action: Action) -> None:
         self._action = action
         self._fails: bool | None = None
         self.name, self.on, self.more = action.name, action.on, action.more
-        self.check, self.forget, self.out_for = action.check, action.forget, action.out_for
+
+    def check(self) -> None:
+        self._action.check()
+
+    def out_for(self) -> float | None:
+        return self._action.out_for()
+
+    def forget(self) -> str:
+        return self._action.forget()
 
     def look(self, record: Record | None, boot_id: str | None) -> Seen:
         seen = self._action.look(record, boot_id)
@@ -442,9 +463,6 @@ class Dry:
 
     def fail(self, record: Record) -> None:
         self._fails = True
-
-    def complete(self, record: Record) -> None:
-        """There is nothing to write."""
 
     def pass_again(self) -> None:
         self._fails = False
@@ -471,10 +489,7 @@ def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: Ru
 def as_recorded(action: Action, record: Record | None) -> Action:
     """The action, with what the record says of its file. While it is held, this counts, whatever the settings say by now."""
     means = record.get("means") if record else None
-    if means in (None, action.more.get("means")):
-        return action
-    meant: Action = action.meaning(means)  # type: ignore[attr-defined]  # only files have this on record, and they have this method
-    return meant
+    return action if means in (None, action.more.get("means")) else action.meaning(means)
 
 
 def action_of(record: Record, systemd: UnitManager, run_command: RunCommand) -> Action:

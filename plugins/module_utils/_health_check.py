@@ -125,14 +125,22 @@ def ask_url(
     return None if 200 <= status <= 399 else "%s: status %d" % (url, status)
 
 
-def ask(asked: Mapping[str, Any], seconds: float) -> str | None:
-    """None if a port and a URL answer, otherwise why not. C(asked): C(port), C(host), C(url) and C(validate_certs), as the options are called."""
+def ask(
+    asked: Mapping[str, Any],
+    seconds: float,
+    of_port: Callable[[str, int, float], str | None] | None = None,
+    of_url: Callable[[str, float, bool], str | None] | None = None,
+) -> str | None:
+    """None if a port and a URL answer, otherwise why not. C(asked): C(port), C(host), C(url) and C(validate_certs), as the options are called.
+
+    C(of_port), C(of_url): how they are asked, if not from here.
+    """
     reason = None
     if asked.get("port"):
-        reason = ask_port(asked.get("host") or "localhost", asked["port"], seconds)
+        reason = (of_port or ask_port)(asked.get("host") or "localhost", asked["port"], seconds)
     if reason is None and asked.get("url"):
         try:
-            reason = ask_url(asked["url"], seconds, asked["validate_certs"])
+            reason = (of_url or ask_url)(asked["url"], seconds, asked["validate_certs"])
         except AddressError as error:
             reason = str(error)
     return reason

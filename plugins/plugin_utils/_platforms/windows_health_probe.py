@@ -11,18 +11,16 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils import _iis
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
-    IN,
     KEPT,
-    MARK,
     OUT,
+    Action,
+    HealthFile,
     ProbeError,
     Refused,
     Seen,
     Service,
-    await_answer,
+    Stopped,
     mark_of,
-    record_in,
-    unknown_mark,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
@@ -35,12 +33,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 
-class File:
+class File(HealthFile):
     """A health file on a Windows host, in place of the class of this name that is for this machine."""
 
     def __init__(self, windows: Windows, folder: str, path: str, means: str, name: str = "file") -> None:
-        self.name, self.on, self.means = name, path, means
-        self.more = {"means": means}
+        super().__init__(path, means, name)
         self._windows, self._folder = windows, folder
         windows.want(files=[path, path + KEPT, parent_of(path)])
 
@@ -53,13 +50,7 @@ class File:
         if found.kind in ("folder", "unreadable"):
             raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
 
-    def look(self, record: Json | None, boot_id: str | None) -> Seen:
-        found = self._entries()[0]
-        there = found.kind != "missing"
-        return Seen(there == (self.means == OUT), False, f"{self.on} is {'there' if there else 'not there'}")
-
     def meaning(self, means: str) -> File:
-        """The same file with another meaning."""
         return File(self._windows, self._folder, self.on, means, self.name)
 
     def out_for(self) -> float:
@@ -71,20 +62,6 @@ class File:
         # A time in the future tells that the clock was set back since then.
         return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
 
-    def marked(self) -> Json | None:
-        found, kept, _parent = self._entries()
-        if self.means == IN:
-            if found.kind == "missing" and kept.kind != "missing":
-                raise unknown_mark(self.on + KEPT)
-            return None
-        record = record_in(found.content, self.name, self.on) if found.kind == "file" else None
-        if record is None and _is_ours(found):
-            raise unknown_mark(self.on)
-        return record
-
-    def complete(self, record: Json) -> None:
-        """A file is written as a whole."""
-
     def fail(self, record: Json) -> None:
         found = self._entries()[0]
         if self.means == OUT:
@@ -93,24 +70,22 @@ class File:
         elif found.kind != "missing":
             self._write(f"renamed to {self.on + KEPT}", self.on, found.content, move_to=self.on + KEPT)
 
-    def pass_again(self) -> str | None:
+    def _is_there(self, path: str) -> bool:
         found, kept, _parent = self._entries()
-        if self.means == OUT:
-            if found.kind != "missing" and not _is_ours(found):
-                return f"{self.on} was written by somebody else while it was held: it was not removed."
-            if found.kind != "missing":
-                self._write("removed", self.on, found.content)
-        else:
-            if kept.kind == "missing":
-                return f"{self.on} was kept as {self.on + KEPT}, which is gone: it was not put back."
-            self._write("put back", self.on + KEPT, kept.content, move_to=self.on)
-        return None
+        return (found if path == self.on else kept).kind != "missing"
 
-    def forget(self) -> str:
-        found, kept, _parent = self._entries()
-        if self.means == IN and found.kind != "missing" and kept.kind != "missing":
-            return f" What it was before is {self.on + KEPT}."
-        return ""
+    def _content(self) -> bytes | None:
+        found = self._entries()[0]
+        # What is no file is somebody else's.
+        return found.content if found.kind == "file" else None if found.kind == "missing" else b""
+
+    def _remove(self) -> None:
+        found = self._entries()[0]
+        if found.kind != "missing":
+            self._write("removed", self.on, found.content)
+
+    def _put_back(self) -> None:
+        self._write("put back", self.on + KEPT, self._entries()[1].content, move_to=self.on)
 
     def _entries(self) -> tuple[Entry, Entry, Entry]:
         files = {entry.path.lower(): entry for entry in self._windows.look(files=True).files}
@@ -132,21 +107,15 @@ class File:
             raise Refused(f"The health file {self.on} was changed by somebody else at the same moment.")
 
 
-def _is_ours(entry: Entry) -> bool:
-    return entry.kind == "file" and entry.content.startswith(MARK.encode())
-
-
-class Site:
-    """A site of IIS that answers the probe, and is stopped."""
+class Site(Stopped):
+    """A site of IIS that answers the probe."""
 
     name = "iis_site"
+    refusals = _iis.Refused
 
     def __init__(self, site: str, iis: WindowsIis, monotonic: Callable[[], float], sleep: Pause) -> None:
-        self.on = site
-        self.more: Json = {}
+        super().__init__(site, monotonic, sleep)
         self._iis = iis
-        self._monotonic = monotonic
-        self._sleep = sleep
 
     def check(self) -> None:
         if self._show().state == _iis.MISSING:
@@ -162,31 +131,15 @@ class Site:
         """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
         return 0.0
 
-    def marked(self) -> None:
-        """A site that is stopped does not tell who stopped it."""
-
     def fail(self, record: Json) -> None:
-        self._tell(self._iis.stop, True)
-
-    def complete(self, record: Json) -> None:
-        """A site that is stopped is stopped."""
+        self._tell(lambda: self._iis.stop((_iis.SITE, self.on)), True)
 
     def pass_again(self) -> str | None:
         site = self._show()
         if site.state == _iis.MISSING:
             return f"{_iis.Things.label(site)} was stopped and is not there any more: it was not started."
-        self._tell(self._iis.start, False)
+        self._tell(lambda: self._iis.start((_iis.SITE, self.on)), False)
         return None
-
-    def forget(self) -> str:
-        return ""
-
-    def _tell(self, command: Callable[[_iis.ThingKey], None], fails: bool) -> None:
-        try:
-            command((_iis.SITE, self.on))
-        except _iis.Refused as error:
-            raise Refused(str(error)) from error
-        await_answer(self, fails, self._monotonic, self._sleep)
 
     def _show(self) -> _iis.Thing:
         return self._iis.show([(_iis.SITE, self.on)])[0]
@@ -203,15 +156,15 @@ class Health:
         self._state_dir = state_dir
         windows.want(folder=state_dir)
 
-    def action_from(self, params: Options) -> File | Service | Site | None:
+    def action_from(self, params: Options) -> Action | None:
         if params["action"] is None:
             return None
         return self._action(params["action"], params.get(params["action"]), params["file_means"])
 
-    def action_of(self, record: Json) -> File | Service | Site:
+    def action_of(self, record: Json) -> Action:
         return self._action(record["subject"]["action"], record["subject"]["on"], record.get("means", OUT))
 
-    def _action(self, name: str, on: Any, means: str) -> File | Service | Site:
+    def _action(self, name: str, on: Any, means: str) -> Action:
         if name == "file":
             return File(self._windows, self._state_dir, on, means)
         if name == "service":

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import time
 from collections.abc import Callable
 
+from ansible_collections.graceful.azure.plugins.module_utils import _health_check
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
@@ -69,15 +70,7 @@ def _digest(text: str) -> str:
 
 def ask(windows: Windows, asked: Options, seconds: float) -> str | None:
     """None if the port and the URL answer, otherwise why not."""
-    reason = None
-    if asked.get("port"):
-        reason = ask_port(windows, asked.get("host") or "localhost", asked["port"], seconds)
-    if reason is None and asked.get("url"):
-        try:
-            reason = ask_url(windows, asked["url"], seconds, asked["validate_certs"])
-        except AddressError as error:
-            reason = str(error)
-    return reason
+    return _health_check.ask(asked, seconds, functools.partial(ask_port, windows), functools.partial(ask_url, windows))
 
 
 def clock_of(windows: Windows) -> Callable[[], float]:
