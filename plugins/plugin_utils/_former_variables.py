@@ -14,15 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS as _ACCESS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, OUT_NAMES
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 PREFIX = "load_balancer_"
 LIST, PROVIDER = "load_balancer_list", "load_balancer_provider"
 CUSTOM = "custom"
-BEFORE, AFTER = "drain_host_before", "drain_host_after"
+BEFORE, AFTER = OUT_NAMES
 STEPS = (BEFORE, "drain_host_steps", "drain_host_services", AFTER)
 """The variables of which the drain steps of a host are made."""
-RESTORING = ("restore_service_before", "restore_service_after")
+RESTORING = BACK_NAMES
 """Task files that run whenever a host is put back, before all else and after all else."""
 
 VARIABLES = {
@@ -38,7 +40,6 @@ VARIABLES = {
     "approve_event_azure_resource": "approve_resource",
 }
 """Each with what takes its place, without C(graceful_azure_)."""
-_ACCESS = ("auth_source", "client_id", "profile", "cloud_environment", "arm_url", "login_url", "identity_url", "ca_file")
 ACCESS = {f"approve_event_azure_{name}": name for name in _ACCESS}
 """Each with the key of C(graceful_azure_approve_access) that takes its place."""
 

@@ -40,9 +40,7 @@ class ClusterDuty(Duty):
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        cluster = options.get("cluster")
-        if cluster is not None and not cluster.strip():
-            yield "cluster", "it is empty; give all hosts of one cluster the same name"
+        yield from super().mistakes(name, options)
         yield from cls.member.mistakes(options)
 
     def look(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, NEEDS, OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, NEEDS, OPTIONS, acted_on, notice_of, probed_url
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     ProbeError,
@@ -64,21 +64,18 @@ class HealthProbeDuty(Duty):
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
         self._host = machine.health()
+        self._on = acted_on(options)
+        self._url = probed_url(options)
         self._look: Look | None = None
         # The new connections that the last look of this call had seen.
         self._before: dict[int, int] = {}
-
-    @property
-    def notice(self) -> float:
-        """After how many seconds the balancer must have noticed."""
-        return float(self.given["interval"] * self.given["threshold"] + self.given["margin"])
 
     def look(self) -> dict[str, Any]:
         if self._look is None:
             check_ports(self.machine.ports)
             action = self._action()
             problem = self._problem(action)
-            params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": self.notice, "url": self._url, "validate_certs": False}
+            params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": notice_of(self.given), "url": self._url, "validate_certs": False}
             self._look = Look(params, action, self.machine, self._host)
             self._look.begin(self.machine.monotonic)
         else:
@@ -124,18 +121,6 @@ class HealthProbeDuty(Duty):
         except (ProbeError, SystemdError, HoldError) as error:
             return str(error)
         return None
-
-    @property
-    def _url(self) -> str | None:
-        if self.given["url"] or self.given["action"] != "responder":
-            return self.given["url"] or None
-        return "http://localhost:%d/" % self.given["responder_port"]
-
-    @property
-    def _on(self) -> str:
-        """What is acted on, as users know it."""
-        on = self.given[NEEDS[self.given["action"]][0]]
-        return "port %d" % on if self.given["action"] == "responder" else str(on)
 
 
 # What the calls of passes know of the action. They ask no URL of the application.

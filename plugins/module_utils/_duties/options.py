@@ -104,7 +104,36 @@ OPTIONS: dict[str, Specs] = {
 }
 # What a name may be.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+# How the names of the records of tasks begin: of those that take a host off, of those that only put it back, and of those that bring traffic.
+OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD = "drain_host_step_", "restore_service_step_", "load_balancer_step_"
+# The name of the last in versions that allowed a host only one.
+FORMER_RECORD = "load_balancer_custom"
+# Tasks of these names have the records of the options that there were before.
+OUT_NAMES, BACK_NAMES = ("drain_host_before", "drain_host_after"), ("restore_service_before", "restore_service_after")
 SERVICE_NAME = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
+
+
+def record_of_tasks(name: str, options: Mapping[str, Any]) -> str:
+    """The name of the record of a duty of task files."""
+    if options.get("traffic"):
+        return TRAFFIC_RECORD + name
+    return name if name in OUT_NAMES + BACK_NAMES else (OUT_RECORD if options.get("out") else BACK_RECORD) + name
+
+
+def acted_on(options: Mapping[str, Any]) -> str:
+    """What the action of a health probe acts on, as users know it."""
+    on = next((options[option] for option in NEEDS.get(options["action"], ())), None) or ""
+    return "port %s" % on if options["action"] == "responder" else str(on)
+
+
+def probed_url(options: Mapping[str, Any]) -> str | None:
+    """Where the answer of a health probe is asked; None if it is not."""
+    return options["url"] or ("http://localhost:%s/" % options["responder_port"] if options["action"] == "responder" else None)
+
+
+def notice_of(options: Mapping[str, Any]) -> float:
+    """After how many seconds the balancer of a health probe must have noticed."""
+    return round(float(options["interval"] * options["threshold"] + options["margin"]), 3)
 
 
 def mistakes_in(kind: str, name: str, options: Mapping[str, Any]) -> Mistakes:
@@ -112,6 +141,8 @@ def mistakes_in(kind: str, name: str, options: Mapping[str, Any]) -> Mistakes:
     for option, spec in OPTIONS.get(kind, {}).items():
         if spec["type"] == "float" and options.get(option) is not None:
             yield from _no_seconds(option, options[option])
+    if options.get("cluster") is not None and not options["cluster"].strip():
+        yield "cluster", "%r is no name; give all hosts of one cluster the same name" % options["cluster"]
     if options.get("hosts") == []:
         yield "hosts", "empty; %s" % MACHINES
     if kind == "health_probe":

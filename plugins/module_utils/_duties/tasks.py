@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, OPTIONS, record_of_tasks
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
 KIND = "task"
-# How the names of records begin: of those that are put when the tasks take the host off, and of those of a duty that only puts it back.
-OUT_RECORD, BACK_RECORD = "drain_host_step_", "restore_service_step_"
-# The same of a duty that brings traffic, and the name of its record in versions that allowed a host only one.
-TRAFFIC_RECORD, FORMER_RECORD = "load_balancer_step_", "load_balancer_custom"
-# Duties of these names have the records of the options that there were before.
-NAMED = ("drain_host_before", "drain_host_after")
 
 
 class TasksDuty(Duty):
@@ -70,11 +64,7 @@ class TasksDuty(Duty):
     @property
     def record(self) -> str:
         """The name of its record."""
-        if self.name in NAMED:
-            return self.name
-        if self.brings_traffic:
-            return TRAFFIC_RECORD + self.name
-        return (OUT_RECORD if self.given.get("out") else BACK_RECORD) + self.name
+        return record_of_tasks(self.name, self.given)
 
 
 class Tasks(Driver[str]):

@@ -17,13 +17,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
-    FREE,
-    HELD,
     NOBODY,
     Group,
     NextLook,
@@ -88,7 +86,6 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
 
 
 KIND = "azure_address"
-CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "restoring": HELD, "changed_meanwhile": CHANGED}
 STEP_SECONDS = 20.0
 """Seconds that one step may take. Azure refuses a write while another one of the same load balancer goes on, so hosts of one pool wait for each other."""
 
@@ -99,6 +96,7 @@ def _key(settings: BalancerSettings) -> str:
 
 class AzureLoadBalancer(TrafficDuty):
     name = "azure_load_balancer"
+    kind = KIND
     needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"
     options = OPTIONS["azure_load_balancer"]
@@ -169,9 +167,6 @@ class AzureLoadBalancer(TrafficDuty):
             of_pool = record.kind == KIND and record.subject.get("pool", "").lower() == settings["pool"].lower()
             if of_pool and called(settings["server"]) in (called(record.for_server), called(record.subject.get("address"))):
                 yield record, machine
-
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        return (entry.since,) if record.kind == KIND else None
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, Options] = {}

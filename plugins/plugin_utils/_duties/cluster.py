@@ -39,9 +39,7 @@ class Cluster(HostDuty):
         return step
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        cluster = options.get("cluster")
-        if cluster is not None and not cluster.strip():
-            yield "cluster", f"{cluster!r} is no name; give all hosts of one cluster the same name"
+        yield from super().mistakes(options)
         yield from check_options(self._member, self._own(options))[1]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:

@@ -13,16 +13,13 @@ from collections.abc import Collection, Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, BEFORE, RESTORING
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 
 def step_of(kind: HostDuty, options: Options, idle: bool, first: bool = False) -> DrainStep:
     """The normalised step of an entry. C(options): those of the entry, and C(name)."""
     step = dict(kind.step(options), name=str(options["name"]), type=kind.name, idle=idle)
-    if step["name"] in (BEFORE, AFTER, *RESTORING):
-        # Their records are those of a version that knew no other steps.
-        step["record"] = step["name"]
     # It comes back when the host is in its balancers again.
     return dict(step, first=True) if first or step["name"] == RESTORING[1] else step
 

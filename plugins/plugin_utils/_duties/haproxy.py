@@ -15,14 +15,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     BALANCER,
     CHANGED,
     CONNECTION,
-    FREE,
     HELD,
     Count,
     Group,
@@ -118,10 +117,6 @@ def name_decides(place: str, at: str, host: str) -> str:
     )
 
 
-CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
-"""The conditions of a server in the result of haproxy_info, and what they mean for the plan."""
-
-
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     """The machines of a host's balancers, each with its key: the machine's inventory name and the runtime socket of one HAProxy."""
     return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
@@ -183,6 +178,7 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
 
 class Haproxy(TrafficDuty):
     name = "haproxy"
+    kind = "haproxy_server"
     title = "HAProxy"
     options = OPTIONS["haproxy"]
     has_records_elsewhere = True
@@ -256,9 +252,6 @@ class Haproxy(TrafficDuty):
                 if is_mine:
                     yield record, machine
 
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        return (entry.since,) if record.kind == "haproxy_server" else None
-
     def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         return came_to(settings, place.name, place.state, came, clock(begun))
 
@@ -304,11 +297,6 @@ class Haproxy(TrafficDuty):
             addresses = (step.get("addresses") or {}).get(machine) or None
             backends = (step.get("backends") or {}).get(f"{machine} {settings['socket']}") or settings["backends"] or None
             yield machine, "haproxy_hold", dict(known, addresses=addresses, backends=backends, **hold)
-
-    def names(self, record: Json) -> tuple[str, str]:
-        # A server that leads to the same machine is taken out with it.
-        name = record["subject"]["server"]
-        return name, record.get("for_server") or name
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]

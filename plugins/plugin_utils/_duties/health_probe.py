@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NEEDS, OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NEEDS, OPTIONS, acted_on, notice_of, probed_url
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, Count, NextLook, Place, Searched, Traffic, unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, HELD, Count, NextLook, Place, Searched, Traffic, unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
@@ -54,7 +54,6 @@ def may_send(look: Result) -> bool:
 
 
 KIND = "health_probe"
-CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "changing": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
 
 
 def _key(settings: BalancerSettings) -> str:
@@ -63,7 +62,8 @@ def _key(settings: BalancerSettings) -> str:
 
 
 class HealthProbe(TrafficDuty):
-    name = "health_probe"
+    name = KIND
+    kind = KIND
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
@@ -71,18 +71,17 @@ class HealthProbe(TrafficDuty):
     may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
-        action, port = options["action"], options["responder_port"]
+        action = options["action"]
         given = {name: options[name] for name in (*NEEDS.get(action, ()), *(("file_means",) if action == "file" else ())) if name != "responder_url"}
-        url = options["url"] or (f"http://localhost:{port}/" if action == "responder" else None)
         return {
             "host": host,
             "action": action,
             "given": given,
-            "on": f"port {port}" if action == "responder" else next(iter(given.values()), None) or "",
-            "url": url,
+            "on": acted_on(options),
+            "url": probed_url(options),
             "peer": [address.strip() for address in options["peer"]],
             "untouched_port": options["responder_untouched_port"],
-            "notice": round(options["interval"] * options["threshold"] + options["margin"], 3),
+            "notice": notice_of(options),
             "ports": [],
         }
 
@@ -197,9 +196,6 @@ class HealthProbe(TrafficDuty):
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         found = zip(machine.records or (), machine.result.get("holds") or ())
         return [(record, machine) for record, told in found if told.get("from_mark")]
-
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        return (entry.since,) if record.kind == KIND else None
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         for name, values in settings:

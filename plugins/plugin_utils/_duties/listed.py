@@ -10,13 +10,12 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_of, types
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.tasks import FORMER_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
@@ -153,6 +152,7 @@ def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> li
     ]
     first = next((balancer for balancer in found if balancer["provider"] == CUSTOM), None)
     if first:
+        # It stands for the first one.
         first["records"].append(FORMER_RECORD)
     return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET["default"])]
 

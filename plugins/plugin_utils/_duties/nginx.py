@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays, plural
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, Entry, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
     CONNECTION,
-    FREE,
     HELD,
     Group,
     NextLook,
@@ -113,10 +112,6 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
         seen.add((upstream, server["server"]))
 
 
-CONDITIONS = {"none": FREE, "already_out": FREE, "held": HELD, "lost": HELD, "changed_meanwhile": CHANGED}
-"""The conditions of a server in the result of nginx_info, and what they mean for the plan."""
-
-
 def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
     """The machines of a host's balancers, each with its key: the machine's inventory name and the configuration of one nginx."""
     return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
@@ -124,6 +119,7 @@ def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
 
 class Nginx(TrafficDuty):
     name = "nginx"
+    kind = "nginx_server"
     title = "nginx"
     options = OPTIONS["nginx"]
     has_records_elsewhere = True
@@ -174,11 +170,8 @@ class Nginx(TrafficDuty):
             for record in machine.records or ():
                 # Whatever the files are that the settings name now: they may have been others when the hold was put.
                 name = record.for_server or record.subject.get("server", "")
-                if record.kind == "nginx_server" and spelled(name) == spelled(settings["server"]):
+                if record.kind == self.kind and spelled(name) == spelled(settings["server"]):
                     yield record, machine
-
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        return (entry.since,) if record.kind == "nginx_server" else None
 
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
@@ -216,11 +209,6 @@ class Nginx(TrafficDuty):
                     **hold,
                 },
             )
-
-    def names(self, record: Json) -> tuple[str, str]:
-        # A line that leads to the same host is taken out with it.
-        name = record["subject"]["server"]
-        return name, record.get("for_server") or name
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]

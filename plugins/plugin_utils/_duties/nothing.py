@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OUT_NAMES, OUT_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import OUT_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Record
 
 
@@ -15,5 +16,5 @@ class Nothing(TrafficDuty):
     name = "none"
 
     def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
-        is_task = record.kind == "task" and (record.name in ("drain_host_before", "drained") or record.name.startswith(OUT_RECORD))
+        is_task = record.kind == "task" and (record.name in (OUT_NAMES[0], DRAINED) or record.name.startswith(OUT_RECORD))
         return (entry.since,) if is_task or record.kind == "cluster" else None

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, OPTIONS, TRAFFIC_RECORD, record_of_tasks
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import IN_RECORD, OUT_RECORD, TRAFFIC_RECORD, holding, own_file
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding, own_file
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Result, StepGroup, StepJson
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-FORMER_RECORD = "load_balancer_custom"
-"""Name of the record of versions that allowed a host only one duty of task files that brings traffic. It stands for the first one."""
 
 
 class Tasks(HostDuty):
@@ -40,8 +37,7 @@ class Tasks(HostDuty):
         return bool(options.get("traffic"))
 
     def step(self, options: Options) -> DrainStep:
-        files = {"out": str(options.get("out") or ""), "in": str(options.get("back") or "")}
-        return dict(files, record=(OUT_RECORD if files["out"] else IN_RECORD) + options["name"])
+        return {"out": str(options.get("out") or ""), "in": str(options.get("back") or ""), "record": record_of_tasks(options["name"], options)}
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         yield from super().mistakes(options)

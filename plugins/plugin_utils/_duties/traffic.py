@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook, Place, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(TrafficDuty.claims)."""
+CONDITIONS = {
+    **dict.fromkeys(("none", "already_out"), FREE),
+    **dict.fromkeys(("held", "lost", "changing", "restoring"), HELD),
+    "changed_meanwhile": CHANGED,
+}
+"""The conditions of things in the results of looks, and what they mean for the plan."""
 TWO_WAYS = "Set it back, and the next run goes on; or have the playbook graceful.azure.holds release it, and it stays as it is"
 """What a person can do where somebody else has changed what is held."""
 
@@ -41,6 +47,8 @@ class TrafficDuty(Duty):
     """Why C(graceful_azure_ports) must be set, a sentence; empty if the balancer itself tells which connections are left."""
     title = ""
     """The name that people read."""
+    kind = ""
+    """The kind of the records that tell since when a host is out."""
     tasks: tuple[str, ...] = ()
     """Names of the records that its role leaves on a host for the user's own tasks."""
     has_records_elsewhere = False
@@ -66,7 +74,7 @@ class TrafficDuty(Duty):
 
         C(is_new): whether this run sees the event for the first time.
         """
-        return None
+        return (entry.since,) if record.kind == self.kind else None
 
     def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
@@ -96,8 +104,9 @@ class TrafficDuty(Duty):
         return None
 
     def names(self, record: Json) -> tuple[str, str]:
-        """The name that a record on its machine holds, and the name of the host there for which it does."""
-        return "", ""
+        """The name that a record on its machine holds, and the name of the host there for which it does: what leads to the same host is taken out with it."""
+        name = record["subject"]["server"]
+        return name, record.get("for_server") or name
 
     def shown(self, record: Json) -> dict[str, str]:
         """What a record holds, for the playbook holds: C(held), and the C(socket) of the balancer, if there is one."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
@@ -25,9 +26,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 RESTORING = "restoring"
 """Name of the record that the role restore_service leaves on a VM if one step was not enough to restore it."""
-AFTER = (RESTORING, "restore_service_before", "restore_service_after")
+AFTER = (RESTORING, *BACK_NAMES)
 """Names of the records that are written after an event."""
-TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, "drain_host_before", "drain_host_after", *AFTER)
+TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, *OUT_NAMES, *AFTER)
 """Names of the task records that the roles leave on a host. The host's provider may have more."""
 
 
@@ -57,7 +58,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         held = set()
         for record, clock in records:
-            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, IN_RECORD, TRAFFIC_RECORD)):
+            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD)):
                 continue
             for event_id, entry in record.events.items():
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):
@@ -139,7 +140,7 @@ def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Cl
         return  # the clock was set back since then
     if record.name == RESTORING:
         host.restoring[event.key] = put
-    if record.name not in AFTER and not (record.kind == "task" and record.name.startswith(IN_RECORD)):
+    if record.name not in AFTER and not (record.kind == "task" and record.name.startswith(BACK_RECORD)):
         event.held_at = max(put, event.held_at or put)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, IN_RECORD, OUT_RECORD, READY_TO_LEAVE, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -21,14 +22,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
-ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", "restore_service_before", "restore_service_after", "drain_host_before", "drain_host_after")
+ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", *BACK_NAMES, *OUT_NAMES)
 """The records that end with this role, those of other roles among them."""
 
 
 def ended(there: Collection[str], known: Collection[str] = ()) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more. C(known): those that are set."""
     return _in_order(
-        [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, IN_RECORD, TRAFFIC_RECORD))), *known]
+        [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD))), *known]
     )
 
 
