@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
@@ -25,11 +24,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Machine
+
+    # A member: its class, the name of its duty, and its options.
+    Wanted = tuple[type[Member], str, dict[str, Any]]
 
 # How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
 LOOKS = 4
@@ -78,16 +80,12 @@ class ClusterDuty(Duty):
         return "%s (%s)" % (self.member.title, self.name)
 
     def change(self, act: Act) -> dict[str, Any]:
-        machine, store = self.machine, self.machine.store()
-        clock = Clock(0.0 if machine.check_mode else act.timeout, machine.monotonic, machine.sleep)
-        wanted = {"type": self.type, "name": self.name, "options": self._options}
-        engines, unanswered = [], []
-        on_record = [] if act.request.present else _on_record(store, {self.type: self.member}, wanted, machine.tools())
-        for options in [self._options] if act.request.present else [each for _type, _name, each in on_record]:
-            engine, waiting_for = follow(_engine(machine, store, self.member, self.name, options, act), clock, self.title)
-            engines.append(engine)
-            unanswered.extend([waiting_for] if waiting_for else [])
-        return outcome(*engines, still=unanswered)
+        store, wanted = self.machine.store(), [(self.member, self.name, self._options)]
+        if not act.request.present:
+            named = {"type": self.type, "name": self.name, "options": self._options}
+            wanted = _on_record(store, {self.type: self.member}, named, self.machine.tools())
+        engines, left = _follow(self.machine, store, wanted, act)
+        return outcome(*engines, still=left)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -122,24 +120,15 @@ def hold_spec() -> dict[str, Any]:
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request, types: Mapping[str, type[Member]] = TYPES) -> dict[str, Any]:
     """Take a member out and hold it, or release the hold. Without C(name): of all members that are on record."""
-    clock = Clock(0.0 if machine.check_mode else check_seconds("timeout", params["timeout"]), machine.monotonic, machine.sleep)
-    tools, store = machine.tools(), machine.store()
-    wanted = [(params["type"], params["name"], _checked(types, params))] if request.present else _on_record(store, types, params, tools)
-    act = Act(request, params["timeout"], force=params["force"])
-    results = []
-    for type_name, name, options in wanted:
-        kind = types[type_name]
-        results.append(follow(_engine(machine, store, kind, name, options, act), clock, "%s (%s)" % (kind.title, name)))
-    waiting_for = [waiting for _each, waiting in results if waiting]
-    engines = [engine for engine, _waiting in results]
-    return {
-        "changed": any(engine.changed for engine in engines),
-        "members": [engine.driver.describe(hold) for engine in engines for hold in engine.current],
-        "done": not waiting_for,
-        "waiting_for": waiting_for[0] if waiting_for else None,
-        "conflicts": [conflict for engine in engines for conflict in engine.conflicts],
-        "diff": {way: {name: told for engine in engines for name, told in engine.diff[way].items()} for way in ("before", "after")},
-    }
+    act = Act(request, check_seconds("timeout", params["timeout"]), force=params["force"])
+    store = machine.store()
+    if request.present:
+        wanted = [(types[params["type"]], params["name"], _checked(types, params))]
+    else:
+        wanted = _on_record(store, types, params, machine.tools())
+    engines, left = _follow(machine, store, wanted, act)
+    members = [engine.driver.describe(hold) for engine in engines for hold in engine.current]
+    return dict(outcome(*engines, still=left), members=members, waiting_for=left[0] if left else None)
 
 
 def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +142,7 @@ def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> di
     return options
 
 
-def _on_record(store: Any, types: Mapping[str, type[Member]], params: Mapping[str, Any], tools: Any) -> list[tuple[str, str, dict[str, Any]]]:
+def _on_record(store: Any, types: Mapping[str, type[Member]], params: Mapping[str, Any], tools: Any) -> list[Wanted]:
     """The members that the request is about: those on record, or the one in its options if what was set there bears our name."""
     found = []
     for record in store.records(KIND):
@@ -161,43 +150,41 @@ def _on_record(store: Any, types: Mapping[str, type[Member]], params: Mapping[st
         if params["type"] in (None, type_name) and params["name"] in (None, name):
             if type_name not in types:
                 raise ValueError("The record %s is about a member of the type %s, which this release does not know." % (record["path"], type_name))
-            found.append((type_name, name, record["options"]))
+            found.append((types[type_name], name, record["options"]))
     if not found and params["type"] and params["options"] is not None:
-        options = _checked(types, params)
-        if bears_name(types[params["type"]](options, tools)):
-            found.append((params["type"], params["name"] or params["type"], options))
+        kind, options = types[params["type"]], _checked(types, params)
+        if bears_name(kind(options, tools)):
+            found.append((kind, params["name"] or kind.type, options))
     return found
 
 
-class Clock:
-    """How long the call may still take."""
-
-    def __init__(self, timeout: float, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.monotonic = monotonic
-        self.sleep = sleep
-        self._ends = monotonic() + timeout
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self._ends - self.monotonic())
+def _follow(machine: Machine, store: Any, wanted: Iterable[Wanted], act: Act) -> tuple[list[Engine[Any]], list[str]]:
+    """Run an engine for each of these members. Returns them, and what is left to wait for."""
+    ends = machine.monotonic() + (0.0 if machine.check_mode else act.timeout)
+    engines, left = [], []
+    for kind, name, options in wanted:
+        engines.append(_engine(machine, store, kind, name, options, act))
+        left.append(_run(engines[-1], machine, ends, "%s (%s)" % (kind.title, name)))
+    return engines, [told for told in left if told]
 
 
-def follow(engine: Engine[Any], clock: Clock, title: str) -> tuple[Engine[Any], str]:
-    """Run the engine. Returns it with what is left to wait for.
+def _run(engine: Engine[Any], machine: Machine, ends: float, title: str) -> str:
+    """Run the engine. Returns what is left to wait for.
 
     A cluster that cannot be asked after the event may be starting still, so that is waited for. Before the event it is an error at once.
     """
     while True:
         try:
-            engine.run(clock.left)
-            return engine, "; ".join(engine.waiting_for)
+            engine.run(max(0.0, ends - machine.monotonic()))
+            return "; ".join(engine.waiting_for)
         except MemberError as error:
             told = "%s: %s" % (title, error)
             if engine.request.present:
                 raise MemberError(told) from error
-            if clock.left <= 0:
-                return engine, told.rstrip(".")
-            clock.sleep(min(engine.driver.pause, clock.left))
+            left = ends - machine.monotonic()
+            if left <= 0:
+                return told.rstrip(".")
+            machine.sleep(min(engine.driver.pause, left))
 
 
 def bears_name(member: Member) -> bool:
