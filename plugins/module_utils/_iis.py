@@ -10,7 +10,6 @@ So sites are stopped before pools, and nothing is cut.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
@@ -18,12 +17,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, StoppedInOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request
-    from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
 KIND = "iis"
 SITE, POOL = "site", "pool"
@@ -49,43 +47,13 @@ class Refused(IisError):
     """A change was refused."""
 
 
-class DryIis:
-    """An IIS that obeys at once and in memory only: for check mode."""
-
-    def __init__(self, iis: Manager[Thing, ThingKey]) -> None:
-        self._iis = iis
-        self._told: dict[ThingKey, str] = {}
-        self.boot_id = iis.boot_id
-
-    def show(self, things: Collection[ThingKey]) -> list[Thing]:
-        return [thing._replace(state=self._told.get(thing[:2], thing.state)) for thing in self._iis.show(things)]
-
-    def stop(self, thing: ThingKey) -> None:
-        self._told[thing] = STOPPED
-
-    def start(self, thing: ThingKey) -> None:
-        self._told[thing] = STARTED
-
-
 class Things(StoppedInOrder[Thing, ThingKey]):
-    """Sites and pools. ``things``: None for all that are held."""
+    """Sites and pools."""
 
     Refused = Refused
     kind = KIND
     found, left = {"state": STARTED}, {"state": STOPPED}
     pause = 0.5
-
-    def __init__(
-        self,
-        iis: Manager[Thing, ThingKey],
-        store: RecordReader,
-        request: Request,
-        things: list[ThingKey] | None,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        super().__init__(iis, store, request, 0.0, monotonic, sleep)
-        self._things = things
 
     @staticmethod
     def key(thing: Thing) -> ThingKey:
@@ -149,10 +117,10 @@ class Things(StoppedInOrder[Thing, ThingKey]):
 
     def targets(self, records: list[Record]) -> list[ThingKey]:
         if self._request.present:
-            if self._things is None:
+            if self._named is None:
                 raise AssertionError("only a release may leave them out")
-            return list(self._things)
+            return list(self._named)
         held = [(record["subject"]["type"], record["subject"]["name"]) for record in reversed(records)]
-        if self._things is None:
+        if self._named is None:
             return self._known + [thing for thing in held if thing not in self._known]
-        return [thing for thing in held if thing in self._things] + [thing for thing in reversed(self._things) if thing not in held]
+        return [thing for thing in held if thing in self._named] + [thing for thing in reversed(self._named) if thing not in held]

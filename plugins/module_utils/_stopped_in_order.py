@@ -45,8 +45,29 @@ if TYPE_CHECKING:
         def boot_id(self) -> str: ...
 
 
+class DryManager:
+    """A manager whose things obey at once and in memory only: for check mode. ``driver``: the class that knows such things."""
+
+    def __init__(self, manager: Any, driver: type[StoppedInOrder[Any, Any]]) -> None:
+        self._manager = manager
+        self._driver = driver
+        self._told: dict[Any, dict[str, Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+    def show(self, things: Collection[Any]) -> list[Any]:
+        return [seen._replace(**self._told.get(self._driver.key(seen), {})) for seen in self._manager.show(things)]
+
+    def stop(self, thing: Any) -> None:
+        self._told[thing] = self._driver.left
+
+    def start(self, thing: Any) -> None:
+        self._told[thing] = self._driver.found
+
+
 class StoppedInOrder(Driver[State], Generic[State, Key]):
-    """``manager``: what is asked and told about the things, by their keys. It also knows the boot."""
+    """``manager``: what is asked and told about the things, by their keys. It also knows the boot. ``wanted``: these keys; None for all that are held."""
 
     in_order = True
     kind: str
@@ -59,6 +80,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         manager: Manager[State, Key],
         store: RecordReader,
         request: Request,
+        wanted: list[Key] | None,
         timeout: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -66,6 +88,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         self._manager = manager
         self._store = store
         self._request = request
+        self._named = wanted
         self._deadline = monotonic() + timeout if timeout else None
         self._monotonic = monotonic
         self._sleep = sleep

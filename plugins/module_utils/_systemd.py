@@ -187,25 +187,6 @@ class Systemd:
         return said
 
 
-class DrySystemd:
-    """A systemd whose units obey at once and in memory only: for check mode."""
-
-    def __init__(self, systemd: ServiceManager) -> None:
-        self._systemd = systemd
-        self._told: dict[str, str] = {}
-        self.boot_id, self.names, self.comes_back = systemd.boot_id, systemd.names, systemd.comes_back
-        self.unknown, self.hint = systemd.unknown, systemd.hint
-
-    def show(self, names: Collection[str]) -> list[Unit]:
-        return [unit._replace(active_state=self._told.get(unit.name, unit.active_state)) for unit in self._systemd.show(names)]
-
-    def stop(self, name: str) -> None:
-        self._told[name] = "inactive"
-
-    def start(self, name: str) -> None:
-        self._told[name] = "active"
-
-
 def _left(fields: dict[str, str]) -> str:
     """What goes on of a unit that is down: processes that systemd leaves with C(KillMode=process) and C(none), and services that a socket has started, one
     for each connection.
@@ -255,7 +236,7 @@ def is_back(record: Record, unit: Unit) -> bool:
 
 
 class Services(StoppedInOrder[Unit, str]):
-    """Services. ``services``: None for all that are held."""
+    """Services."""
 
     _manager: ServiceManager
 
@@ -275,8 +256,7 @@ class Services(StoppedInOrder[Unit, str]):
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        super().__init__(systemd, store, request, timeout, monotonic, sleep)
-        self._services = None if services is None else systemd.names(services)
+        super().__init__(systemd, store, request, None if services is None else systemd.names(services), timeout, monotonic, sleep)
         # With which service each other one is stopped along.
         self._along_with: dict[str, str] = {}
 
@@ -354,18 +334,18 @@ class Services(StoppedInOrder[Unit, str]):
         held = [record["subject"]["service"] for record in reversed(records)]
         # A socket cannot be started while its service runs.
         held.sort(key=lambda name: not name.endswith(".socket"))
-        if self._services is None:
+        if self._named is None:
             # Services that are back already stay in the result.
             return self._known + [name for name in held if name not in self._known]
         along_with = {record["subject"]["service"]: record.get("along_with") for record in records}
         # What was stopped along with another comes back after it. Before, systemd might start the other as well.
         # If a release was cut off between the two, only what was stopped along is left.
-        ours = [name for name in held if along_with[name] in self._services or along_with[name] not in held and name in self._services]
-        return ours + [name for name in reversed(self._services) if name not in held]
+        ours = [name for name in held if along_with[name] in self._named or along_with[name] not in held and name in self._named]
+        return ours + [name for name in reversed(self._named) if name not in held]
 
     def _with_dependents(self) -> list[str]:
         """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
-        services = self._services
+        services = self._named
         if services is None:
             raise AssertionError("only a release may leave them out")
         units: dict[str, Unit] = {}

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.service import look_at
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.service import change, look_at
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, DryIis, Things
+from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, Things
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class IisDuty(Duty):
         return look_at(self, Things(self.machine.iis(), self.machine.store(), Request(True, []), self._things))
 
     def change(self, act: Act) -> dict[str, Any]:
-        return outcome(_change(self.machine, act.request, self._things, act.timeout))
+        return outcome(change(self.machine, Things, self.machine.iis(), act.request, self._things, act.timeout))
 
 
 def hold_spec() -> dict[str, Any]:
@@ -59,15 +58,7 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
     if request.present and not things:
         raise ValueError("sites and pools are empty: name at least one site or pool.")
-    return _change(machine, request, list(dict.fromkeys(things)) or None, timeout).result("things")
-
-
-def _change(machine: Machine, request: Request, things: list[tuple[str, str]] | None, timeout: float) -> Engine[Any]:
-    store = machine.store()
-    iis, timeout = (DryIis(machine.iis()), 0.0) if machine.check_mode else (machine.iis(), timeout)
-    engine = Engine(Things(iis, store, request, things, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
-    engine.run(timeout)
-    return engine
+    return change(machine, Things, machine.iis(), request, list(dict.fromkeys(things)) or None, timeout).result("things")
 
 
 DUTIES: dict[str, type[Duty]] = {"iis": IisDuty}

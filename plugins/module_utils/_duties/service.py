@@ -13,8 +13,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STARTING, STOPPING
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import DrySystemd, Services
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STARTING, STOPPING, DryManager
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ class ServiceDuty(Duty):
         return look_at(self, driver)
 
     def change(self, act: Act) -> dict[str, Any]:
-        return outcome(_change(self.machine, act.request, [self.name], act.timeout))
+        return outcome(change(self.machine, Services, self.machine.services(), act.request, [self.name], act.timeout))
 
 
 def hold_spec() -> dict[str, Any]:
@@ -51,13 +51,15 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     timeout = check_seconds("timeout", params["timeout"])
     if params["services"] is not None and not params["services"]:
         raise ValueError("services is an empty list: name at least one service.")
-    return _change(machine, request, params["services"], timeout).result("services")
+    return change(machine, Services, machine.services(), request, params["services"], timeout).result("services")
 
 
-def _change(machine: Machine, request: Request, names: list[str] | None, timeout: float) -> Engine[Any]:
+def change(machine: Machine, driver: Any, manager: Any, request: Request, wanted: list[Any] | None, timeout: float) -> Engine[Any]:
+    """Stop things in their order and hold them, or release the hold. C(driver): a subclass of C(StoppedInOrder), whose manager this is."""
     store = machine.store()
-    services, timeout = (DrySystemd(machine.services()), 0.0) if machine.check_mode else (machine.services(), timeout)
-    engine = Engine(Services(services, store, request, names, timeout, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
+    if machine.check_mode:
+        manager, timeout = DryManager(manager, driver), 0.0
+    engine = Engine(driver(manager, store, request, wanted, timeout, machine.monotonic, machine.sleep), store, request, machine.monotonic, machine.sleep)
     engine.run(timeout)
     return engine
 

@@ -17,9 +17,9 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _hold_engine, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import DryManager
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     KIND,
-    DrySystemd,
     Refused,
     Services,
     Systemd,
@@ -151,7 +151,7 @@ def hold(model, store, services=("shop", "db", "cache"), ids=("A",), present=Tru
     request = Request(present, None if ids is None else list(ids), "why", now="T")
     clock = {"monotonic": model.monotonic, "sleep": model.sleep}
     store = Store(store.state_dir, dry=True) if dry else store
-    driver = Services(DrySystemd(model) if dry else model, store, request, None if services is None else list(services), timeout, **clock)
+    driver = Services(DryManager(model, Services) if dry else model, store, request, None if services is None else list(services), timeout, **clock)
     engine = Engine(driver, store, request, **clock)
     engine.run(timeout)
     return engine.result("services")
