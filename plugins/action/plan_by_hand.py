@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         # What cannot be resolved is told as that, and as nothing else.
         options, wrong = read_options(values)
         mistakes = [f"{mistake}. Nothing is released." for mistake in mistakes] + wrong
-        return _failure(mistakes) if mistakes else {"options": options._asdict()}
+        return failure(mistakes) if mistakes else {"options": options._asdict()}
 
     def _places(self, task_vars):
         """Where the records of this host are, and the folders of the machines."""
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
                 folders[machine] = found.get(FOLDER)
                 mistakes.extend(f"{machine}: {mistake}" for mistake in unresolved.values())
         if mistakes:
-            return _failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
+            return failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
         connections = {machine: hostvars.raw_get(machine).get("ansible_connection") for machine in folders}
         return {
             "connection": usual_connection(),
@@ -96,8 +96,7 @@ class ActionModule(ActionBase):
         for name in names:
             facts = hostvars.raw_get(name)
             look = {"host": facts["graceful_azure_host"], "balancers": facts["graceful_azure_balancers"]["results"]}
-            # Plain data, whatever Ansible has made of it.
-            targets[name] = Target(**json.loads(json.dumps(look, default=str)))
+            targets[name] = Target(**plain(look))
             owned[name] = facts["graceful_azure_to_look_at"]["places"]
         doubts = []
         for name in hostvars:
@@ -141,7 +140,3 @@ def _variables(hostvars, name):
 
 def _with_folder(options, folder):
     return dict(options, state_dir=folder) if folder else options
-
-
-def _failure(mistakes):
-    return {"failed": True, "msg": printable(" ".join(mistakes))}

@@ -9,7 +9,6 @@ Hands what was registered to C(plugin_utils/_run/rehearsal.py) and shows what co
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import zipfile
@@ -20,7 +19,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import VARIABLE, WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
@@ -49,23 +48,21 @@ class ActionModule(ActionBase):
             platform, _unresolved = resolve(self._templar, [VARIABLE, "ansible_connection", "ansible_shell_type"], hostvars[name])
             if told_by(platform) == WINDOWS:
                 mistakes.append(f"{name}: it is a Windows host, on which no simulator runs; try it with graceful.azure.accept_windows")
-        return _failure(mistakes) if mistakes else {"options": options}
+        return failure(mistakes) if mistakes else {"options": options}
 
     def _before(self, task_vars):
         """Whether it may be rehearsed now, after all hosts were looked at."""
         mistakes = []
         for name in task_vars["ansible_play_hosts_all"]:
             mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(task_vars["hostvars"].raw_get(name)))
-        return _failure(mistakes) if mistakes else {"simulator": _packed()}
+        return failure(mistakes) if mistakes else {"simulator": _packed()}
 
     def _preview(self, task_vars):
         options = task_vars["graceful_azure_rehearse"]["options"]
         for name in task_vars["ansible_play_hosts_all"]:
             facts = task_vars["hostvars"].raw_get(name)
             minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
-            _show(
-                [rehearsal.service_line(name, _plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)]
-            )
+            _show([rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)])
         return {}
 
     def _begin(self, task_vars):
@@ -83,23 +80,23 @@ class ActionModule(ActionBase):
     def _counted(self, task_vars):
         """What the balancers have counted before the event is announced."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
-        return {"counted": rehearsal.counted(_plain(seen["balancers"])), "announced": time.time()}
+        return {"counted": rehearsal.counted(plain(seen["balancers"])), "announced": time.time()}
 
     def _told(self, task_vars):
         """What the passes have come to. Those that give the host back follow if it is not back."""
         name, plan, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"], task_vars["graceful_azure_rehearse_counted"]
-        times = rehearsal.reached(name, _plain(plan["story"]), begun["announced"])
+        times = rehearsal.reached(name, plain(plan["story"]), begun["announced"])
         is_through = plan["finished"] and not plan["failed_run"] and not plan["hosts"][name]["step"]
         return {
             "times": times,
-            "requests": rehearsal.requests(begun["counted"], rehearsal.counted(_plain(plan["seen"]["balancers"]))),
+            "requests": rehearsal.requests(begun["counted"], rehearsal.counted(plain(plan["seen"]["balancers"]))),
             "is_back": is_through and times["approved"] is not None and (times["out"] is None or times["back"] is not None),
             "problem": rehearsal.not_approved(plan["hosts"][name]["reason"], times, task_vars["graceful_azure_rehearse_begin"]["timeout"]),
         }
 
     def _end(self, task_vars):
         """All that is known of a host at its end. C(graceful_azure_rehearse_failure): why the rehearsal broke off, if it did."""
-        found = {"real": _plain(task_vars["graceful_azure_rehearse_real"])}
+        found = {"real": plain(task_vars["graceful_azure_rehearse_real"])}
         begun, told = task_vars["graceful_azure_rehearse_begin"], task_vars.get("graceful_azure_rehearse_told") or {}
         if begun["problem"]:
             return {"rehearsed": dict(found, problem=begun["problem"])}
@@ -112,13 +109,13 @@ class ActionModule(ActionBase):
             elif not told["is_back"] and told["times"]["out"] is not None:
                 found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_counted"]["announced"]
         found["problem"] = "; ".join(problem for problem in problems if problem)
-        found["differences"] = list(rehearsal.differences(_plain(begun["looks"]), _looks(task_vars)))
+        found["differences"] = list(rehearsal.differences(plain(begun["looks"]), _looks(task_vars)))
         return {"rehearsed": found}
 
     def _table(self, task_vars):
         hosts = {}
         for name in task_vars["ansible_play_hosts_all"]:
-            rehearsed = _plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearsed") or {})
+            rehearsed = plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearsed") or {})
             if rehearsed:
                 hosts[name] = rehearsed
         left = [name for name in task_vars["ansible_play_hosts_all"] if name not in hosts]
@@ -126,21 +123,19 @@ class ActionModule(ActionBase):
         wrong = [name for name, found in hosts.items() if found["problem"] or found.get("differences")]
         if not (wrong or left):
             return {}
-        return _failure(
-            [f"the rehearsal of {', '.join(wrong or left)} failed; the lines above say why.", *([f"Not begun: {', '.join(left)}."] if left else [])]
-        )
+        return failure([f"the rehearsal of {', '.join(wrong or left)} failed; the lines above say why.", *([f"Not begun: {', '.join(left)}."] if left else [])])
 
 
 def _obstacles(facts):
     """Why a host may not be rehearsed now. C(facts): its variables."""
     looks = _looks(facts)
-    real = _plain(facts["graceful_azure_rehearse_real"])
+    real = plain(facts["graceful_azure_rehearse_real"])
     found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
     return [sentence for sentence in found if sentence]
 
 
 def _looks(facts):
-    return _plain(facts["graceful_azure_rehearse_look"]["results"])
+    return plain(facts["graceful_azure_rehearse_look"]["results"])
 
 
 def _name_in_azure(name, task_vars):
@@ -160,15 +155,6 @@ def _packed():
     return path
 
 
-def _plain(value):
-    """Plain data, whatever Ansible has made of it."""
-    return json.loads(json.dumps(value, default=str))
-
-
 def _show(lines):
     for line in printable(list(lines)):
         display.display(line)
-
-
-def _failure(mistakes):
-    return {"failed": True, "msg": printable(" ".join(mistakes))}

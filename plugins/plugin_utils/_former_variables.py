@@ -9,13 +9,13 @@ Whoever still sets one is told so, with the entry of C(graceful_azure_duties) or
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS as _ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, OUT_NAMES
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 PREFIX = "load_balancer_"
@@ -95,8 +95,7 @@ def mistakes_in(values: Variables) -> list[str]:
 
 def _shown(value: Any) -> str:
     """A value as YAML in one line."""
-    plain = json.loads(json.dumps([value], default=str))
-    return str(yaml.safe_dump(plain, default_flow_style=True, sort_keys=False, width=100_000)).strip()[1:-1]
+    return str(yaml.safe_dump(plain([value]), default_flow_style=True, sort_keys=False, width=100_000)).strip()[1:-1]
 
 
 def entries_of(values: Variables) -> list[Json]:

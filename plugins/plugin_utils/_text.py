@@ -2,14 +2,15 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes times, numbers and text from outside in the form in which people read them."""
+"""Writes times, numbers and values from outside in the form in which people read them."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
@@ -47,6 +48,16 @@ def _legible(character: str) -> str:
     if character.isprintable():
         return character
     return " " if character.isspace() else f"<U+{ord(character):04X}>"
+
+
+def plain(value: Any) -> Any:
+    """Plain data, whatever Ansible has made of it."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def failure(sentences: Iterable[str]) -> dict[str, Any]:
+    """The result of a task that failed."""
+    return {"failed": True, "msg": printable(" ".join(sentences))}
 
 
 def first_line(text: object) -> str:

@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Pass, Story
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
@@ -118,7 +118,7 @@ def _entries(templar: Templar, variables: Variables) -> tuple[Any, str]:
         why = HARMLESS.search(unresolved[NOTIFY])
         return None, f"{NOTIFY}: it cannot be resolved: {why[0] if why else 'a template in it is wrong'}"
     # Before core 2.19, the value of a vaulted text is not a text.
-    return json.loads(json.dumps(values.get(NOTIFY), default=str)), ""
+    return plain(values.get(NOTIFY)), ""
 
 
 def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]:

@@ -10,7 +10,6 @@ and then C(one_pass) says what it does in the next one, or that the role has end
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -29,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps import appro
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, details_of, events_of_hold, kept
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_changed, is_unreachable, together
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, StepJson, Turn
 
 PAUSE = 1.0
@@ -134,7 +134,7 @@ class Pass:
         own = {key: value for key, value in self.seen["hosts"][self.name].items() if key not in ("addresses", "network")}
         world = {"now": now, "pass": last["number"], "run": last["run"], "settings": {self.name: last["settings"]}, "memory": last["memory"]}
         world.update(hosts={self.name: own}, balancers=self.seen["balancers"])
-        self.observed = observe(read_document(json.loads(json.dumps(world, default=str))))
+        self.observed = observe(read_document(plain(world)))
         self.host = self.observed.hosts[self.name]
         for record in self.host.observation.holds or ():
             # Also those of events that a person has made up.

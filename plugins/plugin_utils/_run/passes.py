@@ -9,7 +9,6 @@ A pass works on plain data: what it returns is what the next one gets as C(last)
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import FAULTS, Pass, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 
 
@@ -39,7 +39,7 @@ def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder
         "memory": last["memory"],
     }
     # The plan works on plain data, as it would on a pass read from a file.
-    outcome = plan(json.loads(json.dumps(world, default=str)))
+    outcome = plan(plain(world))
     told = Pass(last["run"], outcome, line_of(world, outcome), last, {})
     warnings = list(outcome.pop("warnings"))
     for sink in sinks:
