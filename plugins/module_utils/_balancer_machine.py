@@ -9,12 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, check_writable, scan_records, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, scan_records, utc_now
 
 if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
+
+
+def look_spec() -> dict[str, Any]:
+    """The options of a look at the servers of several hosts."""
+    return {
+        "servers": {"type": "list", "elements": "str"},
+        "addresses": {"type": "list", "elements": "str", "default": []},
+        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+        "timeout": {"type": "float", "default": 0},
+        "quiet": {"type": "float", "default": 0},
+        "wait_for": {"type": "list", "elements": "str"},
+    }
 
 
 def machine_facts(state_dir: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, listed
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +104,7 @@ class RabbitMQ(Member):
     def _left(self, node: str, connections: int, doors: list[tuple[str, int]], leaders: list[Outcome]) -> str | None:
         """What is still on the node. ``leaders``: how many queues it leads, if that was asked."""
         if connections:
-            return "%d client connection%s to %s" % (connections, "" if connections == 1 else "s", node)
+            return "%s to %s" % (plural(connections, "client connection"), node)
         # RabbitMQ lists a listener also when it is suspended.
         ports = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
         if ports:

@@ -38,6 +38,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._proc import (
     started_at,
     stat_fields,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -83,12 +84,8 @@ class Former(NamedTuple):
         waiting = [one for one in self.clients if one.process not in told]
         if self.unknown or not waiting:
             return self.unknown
-        number = sum(one.number for one in waiting)
-        return "%d client%s of process %s of HAProxy from before a reload may still send requests to it" % (
-            number,
-            "" if number == 1 else "s",
-            ", ".join(str(one.pid) for one in waiting),
-        )
+        clients = plural(sum(one.number for one in waiting), "client")
+        return "%s of process %s of HAProxy from before a reload may still send requests to it" % (clients, ", ".join(str(one.pid) for one in waiting))
 
 
 def former_connections(running: list[int], pid: int, uptime: float | None, hard_stop_after: float | None = None, proc: str = "/proc") -> Former:

@@ -46,7 +46,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -766,8 +766,7 @@ class Look:
         unseen = self._connections.unseen(path)
         if not unseen or silent_places([path])[path] is not None:
             return None
-        connections = "1 connection" if unseen == 1 else "%d connections" % unseen
-        return "who listens on %s cannot be seen from here, as with a container, and %s may be to it" % (path, connections)
+        return "who listens on %s cannot be seen from here, as with a container, and %s may be to it" % (path, plural(unseen, "connection"))
 
     def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, APART, Absence
 from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsError, ImdsSetupError, check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -270,7 +271,7 @@ def timeout_message(states: list[str], events: list[Event], elapsed: float, erro
     if "absent" in states:
         stood += ", but one answer, or an empty one, does not prove that"
     if events:
-        stood = f"{len(events)} selected event{'s' if len(events) > 1 else ''} stood: {', '.join(describe(event) for event in events[:5])}"
+        stood = f"{plural(len(events), 'selected event')} stood: {', '.join(describe(event) for event in events[:5])}"
     message = f"Timed out after {elapsed:.1f} s waiting for {' or '.join(states)}. At the last answer: {stood}."
     if error is not None:
         message += f" The last error: {error}"

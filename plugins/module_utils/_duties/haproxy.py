@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server, plural
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
@@ -29,9 +29,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     source_address,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HELD, RESTORING, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -318,15 +318,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
 
 def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
-    return {
-        **HaproxyDuty.spec("socket", "backends", "absent", "hard_stop_after"),
-        "servers": {"type": "list", "elements": "str"},
-        "addresses": {"type": "list", "elements": "str", "default": []},
-        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
-        "timeout": {"type": "float", "default": 0},
-        "quiet": {"type": "float", "default": 0},
-        "wait_for": {"type": "list", "elements": "str"},
-    }
+    return dict(look_spec(), **HaproxyDuty.spec("socket", "backends", "absent", "hard_stop_after"))
 
 
 def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, NEEDS, OPTIONS, acted_on, notice_of, probed_url
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong, plural
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     ProbeError,
     action_from,
@@ -36,6 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.words import in_rotation, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
     # A server in a result: its context, its upstream, its address and its file.
@@ -71,12 +71,9 @@ class NginxDuty(Duty):
         if not servers:
             where = "None of the files %s" % ", ".join(self._files) if self._files else "No upstream in the configuration %s" % nginx.configuration
             return self.unseen("%s has a server %r (option server)." % (where, self._server))
-        silence = Silence(resolver, found.has_udp)
-        silence.ask(found.lines[key_of(server)] for server in servers if server["in_service"])
-        for server in servers:
-            server["silent"] = silence.of(found.lines[key_of(server)]) if server["in_service"] else None
+        note_silence(found, resolver, servers)
         there = [server for server in servers if server["in_service"]]
-        facts = machine_facts(store.state_dir)
+        details = of_nginx(nginx, found, problem, self._files, self.searched, store)
         busy = [sentence for server in servers for sentence in nginx_server("%s in upstream %s" % (server["server"], server["upstream"]), server)]
         busy += [nginx_stays("%s in %s, line %s," % (line["text"].rstrip(";"), line["file"], line["line"])) for line in passes]
         return self.seen(
@@ -85,20 +82,8 @@ class NginxDuty(Duty):
             busy=busy,
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=problem or rights_problem(nginx, servers) or facts["state_dir_problem"],
-            details=dict(
-                facts,
-                process=nginx.process,
-                configuration=nginx.configuration,
-                configuration_problem=problem,
-                servers=found.servers,
-                passes=found.passes,
-                holds=found.holds,
-                other_holds=found.others,
-                files={path: os.path.realpath(path) if os.path.realpath(path) in found.files else None for path in self._files},
-                beside={text: sum(found.beside(*place) for place in parse_places([text])) for text in self.searched},
-                clock=self.machine.monotonic(),
-            ),
+            problem=problem or rights_problem(nginx, servers) or details["state_dir_problem"],
+            details=dict(details, servers=found.servers, clock=self.machine.monotonic()),
         )
 
     def change(self, act: Act) -> dict[str, Any]:
@@ -139,6 +124,29 @@ def tested(nginx: Nginx, look: Callable[[], Look], found: Look) -> tuple[Look, s
         # Somebody may just be writing a file.
         found = look()
     raise AssertionError("the last round returns or raises")
+
+
+def note_silence(found: Look, resolver: Resolver, servers: Sequence[dict[str, Any]]) -> None:
+    """Ask these servers, as far as they get requests, and note of each why nothing answers there."""
+    silence = Silence(resolver, found.has_udp)
+    silence.ask(found.lines[key_of(server)] for server in servers if server["in_service"])
+    for server in servers:
+        server["silent"] = silence.of(found.lines[key_of(server)]) if server["in_service"] else None
+
+
+def of_nginx(nginx: Nginx, found: Look, problem: str | None, files: Iterable[str], addresses: Iterable[str], store: Store) -> dict[str, Any]:
+    """What a look tells besides the servers. C(problem): what nginx says against its configuration."""
+    return {
+        "process": nginx.process,
+        "configuration": nginx.configuration,
+        "configuration_problem": problem,
+        "files": {path: os.path.realpath(path) if os.path.realpath(path) in found.files else None for path in files},
+        "passes": found.passes,
+        "beside": {text: sum(found.beside(*place) for place in parse_places([text])) for text in addresses},
+        "holds": found.holds,
+        "other_holds": found.others,
+        **machine_facts(store.state_dir),
+    }
 
 
 def key_of(server: dict[str, Any]) -> Key:
@@ -205,15 +213,7 @@ def _change(nginx: Nginx, params: Mapping[str, Any], machine: Machine, request: 
 
 def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
-    return {
-        **NginxDuty.spec("files", "configuration"),
-        "servers": {"type": "list", "elements": "str"},
-        "addresses": {"type": "list", "elements": "str", "default": []},
-        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
-        "timeout": {"type": "float", "default": 0},
-        "quiet": {"type": "float", "default": 0},
-        "wait_for": {"type": "list", "elements": "str"},
-    }
+    return dict(look_spec(), **NginxDuty.spec("files", "configuration"))
 
 
 def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
@@ -252,30 +252,20 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     servers = []
     concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}
     shown = [server for server in seen.servers if (server["context"], server["upstream"]) in concerned]
-    silence = Silence(resolver, seen.has_udp)
-    silence.ask(seen.lines[key_of(server)] for server in shown if server["in_service"])
+    note_silence(seen, resolver, shown)
     for server in shown:
         key = key_of(server)
         idle = server["idle"] if twice is None else key in twice
-        silent = silence.of(seen.lines[key]) if server["in_service"] else None
-        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle, silent=silent))
-    return {
-        "process": nginx.process,
-        "configuration": nginx.configuration,
-        "configuration_problem": problem,
-        "rights_problem": rights_problem(nginx, servers),
-        "files": {path: os.path.realpath(path) if os.path.realpath(path) in seen.files else None for path in params["files"] or ()},
-        "servers": servers,
-        "passes": seen.passes,
-        "beside": {text: sum(seen.beside(*place) for place in parse_places([text])) for text in params["addresses"]},
-        "missing": [name for name in names or () if spelled(name) not in spellings],
-        "present": sorted(present),
-        "holds": seen.holds,
-        "other_holds": seen.others,
-        **machine_facts(store.state_dir),
-        "clock": watch.at,
-        "idle": not missing and is_idle(seen.servers, awaited, twice),
-    }
+        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle))
+    return dict(
+        of_nginx(nginx, seen, problem, params["files"] or (), params["addresses"], store),
+        rights_problem=rights_problem(nginx, servers),
+        servers=servers,
+        missing=[name for name in names or () if spelled(name) not in spellings],
+        present=sorted(present),
+        clock=watch.at,
+        idle=not missing and is_idle(seen.servers, awaited, twice),
+    )
 
 
 class Watch:

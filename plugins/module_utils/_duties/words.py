@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-
-def plural(number: int, noun: str) -> str:
-    return "%d %s" % (number, noun) if number == 1 else "%d %ss" % (number, noun)
 
 
 def in_rotation(place: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays, plural
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, plural, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
