@@ -22,10 +22,11 @@ import time
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, RUN
 
 from . import system
-from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN, fold
+from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN
 from .settings import SettingsError
 
 # What a name must look like to be part of an Ansible host pattern and of nothing else.

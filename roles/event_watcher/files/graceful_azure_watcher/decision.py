@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+
 # How an action ended.
 DONE = "done"  # it came to its end, or the receiver has taken it over
 TAKEN = "taken"  # the receiver has taken it over, and what became of it is asked soon
@@ -36,11 +38,6 @@ HOLD = "hold"
 
 # why: appeared, changed, gone, retry, busy or repeat. events: those that stand. gone: those for which something was begun.
 Task = namedtuple("Task", ("why", "events", "gone"))
-
-
-def fold(event_id):
-    """Event ids are compared without case."""
-    return event_id.strip().lower()
 
 
 def back_off(failures, most):

@@ -13,6 +13,8 @@ import signal
 import socket
 import stat
 
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder
+
 try:
     import fcntl
 except ImportError:  # another system
@@ -121,8 +123,4 @@ def write_whole(path, text, mode=0o644, durable=False):
             os.fsync(descriptor)
     os.replace(temporary, path)
     if durable:
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(os.path.dirname(path))

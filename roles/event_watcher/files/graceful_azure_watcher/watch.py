@@ -14,11 +14,12 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import RUN
 
 from . import actions, notes, system
-from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath, fold
+from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
 
 INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
