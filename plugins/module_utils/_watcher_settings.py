@@ -11,13 +11,14 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
-TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 # How each action that asks somebody over the network may show who it is.
 AUTHS = {AWX: (TOKEN, HOST_CONFIG_KEY), EDA: (TOKEN, HMAC)}
 
@@ -32,8 +33,8 @@ def mistakes_in(values: Mapping[str, Any], prefix: str = "") -> list[str]:
     for name in ("command", "fast_path", "fast_path_undo"):
         if not _is_command(values[name]):
             mistakes.append(f"{prefix}{name} must be a list of strings: a program and its arguments.")
-    if not _is_command(values["fast_path_types"]) or set(values["fast_path_types"]) - set(TYPES):
-        mistakes.append(f"{prefix}fast_path_types must be a list of {', '.join(TYPES)}.")
+    if not _is_command(values["fast_path_types"]) or set(values["fast_path_types"]) - set(EVENT_TYPES):
+        mistakes.append(f"{prefix}fast_path_types must be a list of {', '.join(EVENT_TYPES)}.")
     if action == RUN and not values["command"]:
         mistakes.append(f"{prefix}action run needs {prefix}command.")
     if values["fast_path_undo"] and not values["fast_path"]:
