@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.modules import (
     scheduled_events_info,
     scheduled_events_wait,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
-DUTIES = ("health_probe", "service", "iis", "tasks")
+DUTIES = ("health_probe", *(kind for kind, duty in ON_HOST.items() if duty.windows))
 """The types of duties of a Windows host."""
 CALLS = ("approval_hold", "hold_repair", "host_observation", "wait_for_answer", *(call for kind in DUTIES for call in FILES[kind].calls))
 """What a Windows host can be asked (C(_handle.py))."""

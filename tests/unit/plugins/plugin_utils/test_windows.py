@@ -188,7 +188,7 @@ class TestDuties:
         """What it asks for on Linux would be done on the controller."""
         for entry in ({"type": "haproxy", "hosts": ["win1"], "server": "win1"}, {"type": "consul"}):
             result = Action(host).run("duty", duties=[entry], event_ids=["E1"])
-            assert result["failed"] and "is not possible on a Windows host; there is health_probe, service, iis, tasks" in result["msg"]
+            assert result["failed"] and "is not possible on a Windows host; there is health_probe, service, tasks, iis" in result["msg"]
 
 
 class TestIis:
