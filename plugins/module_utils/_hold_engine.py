@@ -74,6 +74,8 @@ class Driver(Generic[State]):
 
     ``put`` and ``give_back`` are generators. The engine writes each record that they yield before they go on. None deletes the record.
     So the code after a C(yield) runs when the record is on disk.
+
+    A driver that has changed a thing and must look whether that is done sets C(hold.told) and ends. The engine looks, and asks it once more.
     """
 
     # The errors that mean that the thing refused a change, and nothing was changed.

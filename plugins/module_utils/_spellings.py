@@ -63,6 +63,10 @@ def plural(number: int, noun: str) -> str:
     return "%d %s" % (number, noun) if number == 1 else "%d %ss" % (number, noun)
 
 
+def in_rotation(place: str) -> str:
+    return "%s is in rotation" % place
+
+
 def meant(word: object, words: Iterable[str]) -> str:
     """The end of a sentence about a word that nobody knows: which of these may be meant."""
     close = difflib.get_close_matches(str(word), list(words), n=1)

@@ -30,8 +30,9 @@ SEEN = (
 )
 DUTIES = tuple(path for path in FILES if path.startswith("plugin_utils/_duties/") and path not in BASES)
 # On the machine's side, a file for each type. The others are what all of them share.
-SHARED = ("duty", "in_order", "machine", "options", "registry", "words")
-TYPES = tuple(path for path in FILES if fnmatch(path, "module_utils/_duties/*.py") and path.rsplit("/", 1)[1][:-3] not in SHARED)
+SHARED = ("duty", "in_order", "machine", "options", "registry")
+TYPES = tuple(path for path in FILES if path.rpartition("/")[0] == "module_utils/_duties" and Path(path).stem not in SHARED)
+BOTH_SIDES = tuple(path for path in FILES if path.startswith("module_utils/_duties/both_sides/"))
 KINDS = [Path(path).stem for path in TYPES]
 DECIDING = tuple(path for path in FILES if path.split("/")[1] in ("_planning", "_steps") and path not in SEEN)
 # From the top, as on that page. A file belongs to the first layer with a pattern that fits.
@@ -50,7 +51,7 @@ LAYERS = [
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
-PURE_UTILS = [f"module_utils/_{name}.py" for name in ("duties/options", "duties/words", "events", "pools", "spellings")]
+PURE_UTILS = [*BOTH_SIDES, *(f"module_utils/_{name}.py" for name in ("duties/options", "events", "pools", "spellings"))]
 PURE = [path for path in FILES if path.startswith("plugin_utils/") and path.split("/")[1] in ("_planning", "_duties", "_steps")]
 
 
@@ -109,6 +110,14 @@ def test_no_duty_knows_another(path):
     assert others == (["module_utils/_duties/service.py"] if path.endswith("/iis.py") else [])
 
 
+@pytest.mark.parametrize("path", BOTH_SIDES)
+def test_what_both_sides_know_of_a_type_is_read_by_both_and_by_no_other_type(path):
+    readers = [name for name in FILES if path in imported(name) and name in (*TYPES, *BOTH_SIDES, *DUTIES) and name not in LISTS]
+    own = [f"{side}/_duties/{Path(path).name}" for side in ("module_utils", "plugin_utils")]
+    # Where nothing brings traffic, the records of tasks tell since when a host is out.
+    assert readers == sorted([*own, *(["plugin_utils/_duties/nothing.py"] if path.endswith("/tasks.py") else [])])
+
+
 @pytest.mark.parametrize("path", [path for path in PURE if "/_steps/" in path])
 def test_steps_import_no_driver_and_no_client(path):
     assert {name for name in imported(path) if name.startswith("module_utils/")} <= set(PURE_UTILS)
@@ -136,7 +145,9 @@ def test_no_file_is_sent_to_a_host_for_its_types_alone(path):
     assert sent_with(path, at_run_time=False) == sent_with(path, at_run_time=True)
 
 
-PAGE = {Path(name).name for name in re.findall(r"`([^`\s]+\.py)`", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")) if "<name>" not in name}
+TEXT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = {Path(name).name for name in re.findall(r"`([^`\s]+\.py)`", TEXT) if "<name>" not in name}
+PLACES = sorted(set(re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", TEXT)))
 
 
 @pytest.mark.parametrize("folder", ["plugins/module_utils", "plugins/plugin_utils", "plugins/plugin_utils/_planning"])
@@ -149,3 +160,9 @@ def test_every_file_of_these_rooms_is_on_the_page(folder):
 def test_every_file_that_the_page_names_is_there():
     there = {path.name for folder in ("plugins", "roles", "tests") for path in (ROOT / folder).rglob("*.py")}
     assert PAGE and [name for name in PAGE if "<type>" not in name and not any(fnmatch(other, name) for other in there)] == []
+
+
+@pytest.mark.parametrize(("name", "path"), PLACES)
+def test_what_the_page_says_is_in_a_file_is_made_there(name, path):
+    texts = [(PLUGINS / file).read_text(encoding="utf-8") for file in FILES if f"/{file}".endswith(f"/{path}")]
+    assert any(re.search(rf"^\s*(?:(?:def|class) )?{name}\b(?:\(|:| =)", text, re.MULTILINE) for text in texts)

@@ -18,14 +18,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     TagStore,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError, azure_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address, in_rotation
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, in_rotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,7 +44,8 @@ class AzureLoadBalancerDuty(Duty):
     by_controller = True
     driver_errors = (AzureError,)
     # With the defaults of the client.
-    options = dict(OPTIONS["azure_load_balancer"], **{name: spec for name, spec in azure_argument_spec().items() if name in ACCESS})
+    options = dict(OPTIONS, **{name: spec for name, spec in azure_argument_spec().items() if name in ACCESS})
+    own_mistakes = staticmethod(option_mistakes)
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Act, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
@@ -39,6 +40,8 @@ LOOKS = 4
 
 class ClusterDuty(Duty):
     member: type[Member]
+
+    own_mistakes = staticmethod(option_mistakes)
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -198,7 +201,7 @@ def bears_name(member: Member) -> bool:
 
 def class_of(kind: type[Member]) -> type[ClusterDuty]:
     """The duty of members of this type."""
-    return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "options": dict(kind.options, cluster={"type": "str"})})
+    return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "options": dict(kind.options, **OPTIONS)})
 
 
 DUTIES: dict[str, type[Duty]] = {name: class_of(kind) for name, kind in TYPES.items()}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, mistakes_in
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, common_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
@@ -183,7 +183,13 @@ class Duty:
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterable[tuple[str, str]]:
         """What is wrong with its options besides their types: pairs of an option and a sentence."""
-        return mistakes_in(cls.type, name, options)
+        yield from common_mistakes(cls.options, options)
+        yield from cls.own_mistakes(name, options)
+
+    @staticmethod
+    def own_mistakes(name: str, options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """What both sides know of that: C(option_mistakes) of the file of the type in C(both_sides)."""
+        return ()
 
     @property
     def errors(self) -> Errors:

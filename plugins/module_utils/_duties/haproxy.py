@@ -10,9 +10,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
@@ -53,7 +52,7 @@ class HaproxyDuty(Duty):
     traffic = True
     of_balancer = True
     driver_errors = (HaproxyError,)
-    options = OPTIONS["haproxy"]
+    options = OPTIONS
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)

@@ -11,9 +11,18 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
+    NEEDS,
+    OPTIONS,
+    acted_on,
+    health_answer,
+    is_wrong,
+    notice_of,
+    option_mistakes,
+    probed_url,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, NEEDS, OPTIONS, acted_on, notice_of, probed_url
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     ProbeError,
     action_from,
@@ -60,7 +69,8 @@ class HealthProbeDuty(Duty):
     # All that is held of a host's health answers goes back together.
     once = True
     driver_errors = ERRORS
-    options = OPTIONS["health_probe"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)
@@ -130,7 +140,7 @@ REQUIRED = [("action", action, tuple(name for name in options if name in ACTION)
 
 
 def action_spec() -> dict[str, dict[str, Any]]:
-    return {name: {key: value for key, value in OPTIONS["health_probe"][name].items() if key != "required"} for name in ACTION}
+    return {name: {key: value for key, value in OPTIONS[name].items() if key != "required"} for name in ACTION}
 
 
 def hold_spec() -> dict[str, Any]:

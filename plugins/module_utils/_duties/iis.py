@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.service import change, look_at
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, Things
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 class IisDuty(Duty):
     type = "iis"
-    options = OPTIONS["iis"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import in_rotation, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
@@ -22,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses im
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_of, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, place_of, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,7 +44,7 @@ class NginxDuty(Duty):
     traffic = True
     of_balancer = True
     driver_errors = (NginxError, ConfigurationError, ConnectionsError)
-    options = OPTIONS["nginx"]
+    options = OPTIONS
 
     def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
         super().__init__(name, options, machine)

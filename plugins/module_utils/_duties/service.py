@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 class ServiceDuty(Duty):
     type = "service"
-    names = SERVICE_NAME
+    names = NAME
+    own_mistakes = staticmethod(option_mistakes)
 
     @classmethod
     def needs_name(cls, options: dict[str, Any]) -> str:

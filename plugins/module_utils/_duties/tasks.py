@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD, OPTIONS, option_mistakes, record_of_tasks
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, OPTIONS, record_of_tasks
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
@@ -28,7 +28,8 @@ KIND = "task"
 class TasksDuty(Duty):
     type = "tasks"
     # A task file is on the controller. Here its path is a word.
-    options = {name: dict(spec, type="str") if spec["type"] == "path" else spec for name, spec in OPTIONS["tasks"].items()}
+    options = {name: dict(spec, type="str") if spec["type"] == "path" else spec for name, spec in OPTIONS.items()}
+    own_mistakes = staticmethod(option_mistakes)
 
     @property
     def brings_traffic(self) -> bool:

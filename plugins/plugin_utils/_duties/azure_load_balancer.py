@@ -13,8 +13,8 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, AZURE_PROBE, OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import azure_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
@@ -99,7 +99,8 @@ class AzureLoadBalancer(TrafficDuty):
     kind = KIND
     needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"
-    options = OPTIONS["azure_load_balancer"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
     has_records_elsewhere = True
     unclaimed = "is of no pool that was looked at. It is not released."
 

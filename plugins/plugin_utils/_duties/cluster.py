@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
@@ -18,6 +19,7 @@ FOLLOWED = 1.0
 
 class Cluster(HostDuty):
     module = "cluster_hold"
+    own_mistakes = staticmethod(option_mistakes)
     common = False
     # A member that leads hands that over before its connections are counted.
     needs_idle = False
@@ -26,7 +28,7 @@ class Cluster(HostDuty):
 
     def __init__(self, member: type[Member]) -> None:
         self.name = member.type
-        self.options = {"cluster": {"type": "str"}, **{name: dict(spec) for name, spec in member.options.items()}}
+        self.options = {**OPTIONS, **{name: dict(spec) for name, spec in member.options.items()}}
         self.record = f"{KIND}_{member.type}"
         self.bears_name = member.bears_name
         self._member = member

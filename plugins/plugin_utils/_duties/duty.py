@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, mistakes_in
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, common_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, Specs
 
 
@@ -32,9 +33,15 @@ class Duty:
         """Whether requests come to the host through it."""
         return False
 
-    def mistakes(self, options: Options) -> Iterable[tuple[str, str]]:
+    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         """What is wrong with its options besides types and choices: pairs of an option and a sentence.
 
         C(options): those that are set in their types, the defaults of the others, and C(name).
         """
-        return mistakes_in(self.name, str(options["name"]), options)
+        yield from common_mistakes(self.options, options)
+        yield from self.own_mistakes(str(options["name"]), options)
+
+    @staticmethod
+    def own_mistakes(name: str, options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """What both sides know of that: C(option_mistakes) of the file of the type in C(module_utils/_duties/both_sides)."""
+        return ()

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_passes, haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_beside, haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
@@ -54,11 +53,6 @@ def place_name(machine: str, server: Json) -> str:
 def pass_name(machine: str, line: Json) -> str:
     """Something that sends requests past the servers."""
     return f"{line['text']} in {line['backend']} on {machine}"
-
-
-def leads_beside(machine: str, address: str, requests: int) -> str:
-    """The sentence about requests to a host that belong to no server."""
-    return f"{plural(requests, 'request')} of HAProxy on {machine} under way to {address}, of no server"
 
 
 def pools_of(server: Json) -> list[Pool]:
@@ -180,7 +174,7 @@ class Haproxy(TrafficDuty):
     name = "haproxy"
     kind = "haproxy_server"
     title = "HAProxy"
-    options = OPTIONS["haproxy"]
+    options = OPTIONS
     has_records_elsewhere = True
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
@@ -364,7 +358,7 @@ def _places(
             leads_to = address_text(server["address"], server.get("port"))
             places.append(place(server, leads_to=leads_to, owner=_owner(host, hosts, machine, server)))
     told = machine.result.get("beside") or {}  # journals of older releases do not have it
-    beside = tuple(leads_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
+    beside = tuple(haproxy_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
     places[:1] = [replace(first, busy=first.busy + beside) for first in places[:1]]
     here = {(server["address"], server.get("port") or 0) for server in own if server.get("address")}
     others = [server for server in servers if server not in own and server.get("address") and _owner(host, hosts, machine, server)]

@@ -14,8 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NEEDS, OPTIONS, acted_on, notice_of, probed_url
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer, is_wrong
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
+    NEEDS,
+    OPTIONS,
+    acted_on,
+    health_answer,
+    is_wrong,
+    notice_of,
+    option_mistakes,
+    probed_url,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
@@ -67,7 +75,8 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
-    options = OPTIONS["health_probe"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
     may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:

@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 
 class Iis(HostDuty):
     name = "iis"
-    options = OPTIONS["iis"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
     needs_name = "without sites and pools it is the name of a site"
     module = "iis_hold"
     record = "iis"

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of

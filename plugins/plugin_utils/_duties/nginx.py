@@ -10,9 +10,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import OPTIONS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import comes_back, never_out, nginx_server, nginx_stays
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, plural, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
+    OPTIONS,
+    comes_back,
+    never_out,
+    nginx_beside,
+    nginx_server,
+    nginx_stays,
+)
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -82,11 +88,6 @@ def stays(machine: str, line: Json) -> str:
     return nginx_stays(directive_name(machine, line))
 
 
-def leads_beside(machine: str, address: str, connections: int) -> str:
-    """The sentence about connections to a host that belong to none of its lines."""
-    return f"{plural(connections, 'connection')} of nginx on {machine} to {address}, without an upstream"
-
-
 def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
     where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
     has = f"; there are {', '.join(present[:20])}" if present else ""
@@ -121,7 +122,7 @@ class Nginx(TrafficDuty):
     name = "nginx"
     kind = "nginx_server"
     title = "nginx"
-    options = OPTIONS["nginx"]
+    options = OPTIONS
     has_records_elsewhere = True
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
@@ -262,7 +263,7 @@ def _places(
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
     doubts = _doubts(settings, name, result)
     told = result.get("beside") or {}  # journals of older releases do not have it
-    beside = tuple(leads_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
+    beside = tuple(nginx_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
         targets = [] if server in named else leads_here(server) or sorted(places_of(server), key=str)
         owner = next((owners[target] for target in sorted(places_of(server), key=str) if server not in named and target in owners), None)

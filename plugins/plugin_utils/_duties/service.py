@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
@@ -16,7 +16,8 @@ class Service(HostDuty):
     module = "service_hold"
     record = "service"
     together = True
-    name_pattern = SERVICE_NAME
+    name_pattern = NAME
+    own_mistakes = staticmethod(option_mistakes)
     needs_name = "it is the name of the unit"
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import FORMER_RECORD, OPTIONS, TRAFFIC_RECORD, record_of_tasks
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import (
+    FORMER_RECORD,
+    OPTIONS,
+    TRAFFIC_RECORD,
+    option_mistakes,
+    record_of_tasks,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding, own_file
@@ -29,7 +35,8 @@ if TYPE_CHECKING:
 class Tasks(HostDuty):
     name = "tasks"
     task_files = ("out", "back")
-    options = OPTIONS["tasks"]
+    options = OPTIONS
+    own_mistakes = staticmethod(option_mistakes)
     module = "task_hold"
     needs_idle = False
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds

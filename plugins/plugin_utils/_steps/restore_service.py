@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import health_answer
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import health_answer
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._duties.words import haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What both sides know of servers of HAProxy: the options of a duty, and the sentences about what keeps a host busy. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import HOSTS, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Specs
+
+OPTIONS: Specs = {
+    "hosts": HOSTS,
+    "server": {"type": "str"},
+    "socket": {"type": "path", "default": "/run/haproxy/admin.sock"},
+    "backends": {"type": "list", "elements": "str"},
+    "state": {"type": "str", "choices": ["drain", "maint"]},
+    "quiet": QUIET,
+    "hard_stop_after": {"type": "float"},
+    "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
+}
+
+
+def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tuple[str, ...]:
+    """Which requests a server of HAProxy still has, or that this is unknown. ``leads_to``: the host's address, if the server has another name than the host."""
+    if server["admin_state"] == "ready":
+        too = ", which leads to %s too," % leads_to if leads_to else ""
+        return (in_rotation(place + too),)
+    if server["sessions"] or server["queue"]:
+        return ("%s, %d queued at %s" % (plural(server["sessions"], "session"), server["queue"], place),)
+    if server.get("uncounted"):
+        return ("%s: %s" % (place, server["uncounted"]),)
+    # Journals of older releases do not have it.
+    beside = server.get("beside", 0)
+    if beside is None:
+        return ("HAProxy does not tell ('show sess all') which requests it has sent to where %s leads, of other servers or of none" % place,)
+    return ("%s under way to where %s leads, of no server there" % (plural(beside, "request"), place),) if beside else ()
+
+
+def haproxy_beside(machine: str, address: str, requests: int) -> str:
+    """About requests to a host that belong to no server."""
+    return "%s of HAProxy on %s under way to %s, of no server" % (plural(requests, "request"), machine, address)
+
+
+def haproxy_passes(directive: str) -> str:
+    """About a directive that sends requests to a host without a server."""
+    return "%s sends requests to it without a server, and nothing can take it out there: put the address into a server line" % directive

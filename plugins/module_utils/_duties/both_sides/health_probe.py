@@ -1,0 +1,114 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What both sides know of a host's health answer: the options of a duty, what is wrong with them, and the sentences about what keeps a host busy. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes, Specs
+
+# What each action of a health probe needs.
+NEEDS = {
+    "file": ("file",),
+    "service": ("service",),
+    "command": ("command_out", "command_back"),
+    "responder": ("responder_port", "responder_url"),
+    "iis_site": ("iis_site",),
+}
+OPTIONS: Specs = {
+    "action": {"type": "str", "choices": [*NEEDS], "required": True},
+    "file": {"type": "path"},
+    "file_means": {"type": "str", "choices": ["out", "in"], "default": "out"},
+    "service": {"type": "str"},
+    "command_out": {"type": "str"},
+    "command_back": {"type": "str"},
+    "responder_port": {"type": "int"},
+    "responder_url": {"type": "str"},
+    "responder_untouched_port": {"type": "int"},
+    "responder_state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "responder_python": {"type": "path", "default": "/usr/bin/python3"},
+    "iis_site": {"type": "str"},
+    "interval": {"type": "float", "default": 5},
+    "threshold": {"type": "int", "default": 2},
+    "margin": {"type": "float", "default": 2},
+    "url": {"type": "str"},
+    "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE], "or_text": True},
+    "quiet": QUIET,
+}
+
+
+def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
+    action = options.get("action") or ""
+    for option in NEEDS.get(action, ()):
+        if not options.get(option):
+            yield option, "not set; action: %s needs it" % action
+    if options["interval"] == 0:
+        yield "interval", "0 is not a number of seconds greater than 0; give the figure of the balancer's probe"
+    if options["threshold"] < 1:
+        yield "threshold", "%d is not a whole number from 1 up; give the figure of the balancer's probe" % options["threshold"]
+    for option in ("responder_port", "responder_untouched_port"):
+        if options.get(option) is not None and not 1 <= options[option] <= 65535:
+            yield option, "%r is not a TCP port from 1 to 65535" % options[option]
+    for option in NEEDS["command"]:
+        command = options.get(option)
+        try:
+            if command and not shlex.split(command):
+                yield option, "%r has no words" % command
+        except ValueError as error:
+            yield option, "%r cannot be split into words: %s" % (command, error)
+    for address in options.get("peer") or ():
+        try:
+            canonical(address.strip())
+        except ValueError:
+            yield "peer", "%r is not an IP address" % (address,)
+
+
+def acted_on(options: Mapping[str, Any]) -> str:
+    """What the action of a health probe acts on, as users know it."""
+    on = next((options[option] for option in NEEDS.get(options["action"], ())), None) or ""
+    return "port %s" % on if options["action"] == "responder" else str(on)
+
+
+def probed_url(options: Mapping[str, Any]) -> str | None:
+    """Where the answer of a health probe is asked; None if it is not."""
+    return options["url"] or ("http://localhost:%s/" % options["responder_port"] if options["action"] == "responder" else None)
+
+
+def notice_of(options: Mapping[str, Any]) -> float:
+    """After how many seconds the balancer of a health probe must have noticed."""
+    return round(float(options["interval"] * options["threshold"] + options["margin"]), 3)
+
+
+def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple[str, ...]:
+    """What keeps a host from being idle, as far as its health answer and new connections tell."""
+    answer = look["answer"]
+    if answer["state"] != "failing":
+        return ("%s passes" % place,)
+    found = []
+    if is_wrong(look):
+        done = "its command was run" if answer["action"] == "command" else answer["told"]
+        found.append(
+            "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
+        )
+    if look["notice_left"]:
+        found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
+    elif look.get("new_connections"):
+        found.extend("%s came to port %s" % (plural(entry["count"], "new connection"), entry["port"]) for entry in look["new_connections"])
+    return tuple(found)
+
+
+def is_wrong(look: Mapping[str, Any]) -> bool:
+    """Whether the answer passes although it was made to fail."""
+    return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What both sides know of services: what their names may be. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes
+
+NAME = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
+
+
+def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
+    stem = name[: -len(".service")] if name.endswith(".service") else name
+    if stem.endswith("@"):
+        yield "name", "%r is a template; name an instance of it, such as %s1" % (name, stem)
