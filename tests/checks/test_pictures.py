@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import registry
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
 
+from tests.demo import records, timeline
 from tests.support import browser
 from tests.support.checkout import ROOT
 
@@ -37,6 +39,17 @@ WRONG = """
     return wrong;
 })
 """
+
+# A label of an event, and what is drawn of another one.
+CROSSED = """
+[...document.querySelectorAll(`text[fill="${EVENT}"]`)].flatMap(text => {
+    const place = text.getBoundingClientRect();
+    const drawn = [...document.querySelectorAll(`line[stroke="${EVENT}"], path[fill="${EVENT}"]`)].map(each => each.getBoundingClientRect());
+    // A line of text is higher than its letters.
+    const crossed = drawn.filter(each => each.left < place.right && place.left < each.right && each.top + 2 < place.bottom && place.top + 2 < each.bottom);
+    return crossed.length ? [text.textContent] : [];
+})
+""".replace("${EVENT}", timeline.EVENT)
 
 pytestmark = pytest.mark.skipif(not browser.program(), reason="no browser: apt-get install chromium")
 
@@ -77,6 +90,29 @@ def test_the_overview_names_all_that_gives_work_to_a_vm():
     assert "application gateway" in words.partition("</style>")[2]
 
 
+WITHOUT_MARGIN = '<meta charset="utf-8"><body style="margin: 0">'
+
+
+def test_the_picture_of_the_demo_can_be_read(wrong, chromium):
+    drawing = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    assert wrong(WITHOUT_MARGIN + drawing, browser.WIDE, smallest=11) == []
+    assert chromium.run(CROSSED) == []
+
+
+def test_labels_of_events_in_it_stand_apart_whatever_their_length(wrong, chromium):
+    times = [(0, 4), (2, 9), (9, 3), (9.5, 20), (22, 4), (30, 2), (44, 12), (57, 3), (58, 2)]
+    kinds = [("Redeploy", "completed", ["web1"]), ("Terminate", "cancelled", ["web1", "web2"]), ("Freeze", "cancelled", ["web1", "web2", "web3"])]
+    events = []
+    for number, (at, lasts) in enumerate(times):
+        kind, outcome, names = kinds[number % 3]
+        moments = {"appeared": at, "approved": at + 1, "started": at + 1.5, "gone": at + lasts}
+        events.append({"number": number, "event_type": kind, "outcome": outcome, "resources": names, **moments})
+    lanes = {name: [records.Segment(records.IN_SERVICE, 0, 60)] for name in ("web1", "web2", "web3")}
+    drawing = timeline.draw("Title", [timeline.Part("One", lanes, [], [], events)], 0, 60, 240)
+    assert wrong(WITHOUT_MARGIN + drawing, browser.WIDE, smallest=11) == []
+    assert chromium.run(CROSSED) == []
+
+
 def report_of(names):
     """A report in which each of some hosts went through an event, the last one with a long name."""
     started = 1_800_000_000.0
@@ -94,6 +130,14 @@ def report_of(names):
     out = [{"from": started, "until": started + 100}]
     hosts = [{"name": name, "resource_name": name, "drain_limit": 60, "states": told, "out": out} for name in names]
     return {"run": run, "hosts": hosts, "events": [event], "entries": []}
+
+
+@pytest.mark.parametrize("size", [browser.PHONE, (641, 844), browser.WIDE])
+def test_the_history_fits(wrong, chromium, size):
+    report = report_of(["web1", "web2"])
+    assert wrong(history_page(history([report]), [report]), size) == []
+    assert chromium.run("document.documentElement.scrollWidth") <= size[0]
+    assert chromium.run("document.querySelectorAll('svg circle').length") > 3
 
 
 @pytest.mark.parametrize("size", [browser.PHONE, (641, 844), browser.WIDE])

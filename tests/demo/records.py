@@ -15,16 +15,20 @@ from typing import NamedTuple
 
 from tests.support.load import OK
 
+# The words of the plan and of the report.
 IN_SERVICE = "in service"
 DRAINING = "draining"
-OUT = "out"
-IMPACT = "impact"
+READY = "ready"
+APPROVED = "approved"
+STARTED = "started"
 RESTORING = "restoring"
+IMPACT = "impact"
 # A host whose process runs again while the balancer still holds it for dead; only where nobody took it out before.
 DEAD = "held for dead"
 
-# The states of the plan in which a host has nothing left to do for its users.
-DRAINED_STATES = ("ready", "approved", "started", "restoring")
+# The states of the plan in which a host has nothing left to do for its users, and those that a host has until its events are gone.
+DRAINED_STATES = (READY, APPROVED, STARTED, RESTORING)
+OUT_STATES = (DRAINING, READY, APPROVED, STARTED)
 
 
 class Axis:
@@ -92,6 +96,16 @@ def drained_at(journal, host, begin, end):
         if begin <= entry["time"] <= end and entry["hosts"].get(host, {}).get("state") in DRAINED_STATES:
             return entry["time"]
     return None
+
+
+def states_told(journal, host, begin, end):
+    """What the playbook said of a host that was out, in a stretch of time: [(time, state)], each state standing until the next."""
+    told = []
+    for entry in journal:
+        state = entry["hosts"].get(host, {}).get("state")
+        if begin <= entry["time"] <= end and state in OUT_STATES and (not told or told[-1][1] != state):
+            told.append((entry["time"], state))
+    return told
 
 
 def on_axis(recorded):
@@ -180,9 +194,9 @@ def lanes(hosts, states, impacts, begin, end, events=(), journal=()):
         for since, until in stretches:
             goings = [history_time(event, "Completed", "Cancelled") for event in events if host in event["Resources"]]
             gone = max([time for time in goings if time is not None and since <= time <= until], default=until)
-            drained = drained_at(journal, host, since, gone)
-            drained = gone if drained is None else drained
-            segments += [Segment(DRAINING, since, drained), Segment(OUT, drained, gone), Segment(RESTORING, gone, until)]
+            segments.append(Segment(DRAINING, since, gone))
+            segments += [Segment(state, time, gone) for time, state in states_told(journal, host, since, gone)]
+            segments.append(Segment(RESTORING, gone, until))
         for since, until in intervals(host_moments(states, host), end, lambda server: not in_service(server)):
             if (since, until) not in stretches:
                 segments.append(Segment(DEAD, since, until))

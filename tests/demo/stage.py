@@ -112,7 +112,7 @@ class Watcher:
             if before == server:
                 continue
             if records.in_service(before) and not records.in_service(server):
-                what = "out, {0}".format(server.admin) if server.admin != "ready" else "held for dead by the health check"
+                what = "set to {0}".format(server.admin) if server.admin != "ready" else "held for dead by the health check"
                 self.screen.say("haproxy", "{0} {1}".format(name, what))
             elif records.in_service(server) and not records.in_service(before):
                 self.screen.say("haproxy", "{0} in service".format(name))

@@ -17,23 +17,28 @@ LEFT = 76
 RIGHT = 104
 BAR = 22
 SPARK = 20
-LIFE = 17
+LIFE = 22
 LANE_GAP = 15
 
 COLOURS = {
     records.IN_SERVICE: "#a9dcb8",
     records.DRAINING: "#f6cf65",
-    records.OUT: "#c3ccd6",
+    records.READY: "#ee8f3c",
+    records.APPROVED: "#a8dbe0",
+    records.STARTED: "#98a4b3",
+    records.RESTORING: "#6aa5e6",
     records.IMPACT: "#3d4450",
-    records.RESTORING: "#8dbcec",
     records.DEAD: "#dcb9c4",
 }
+# In the words of the report.
 MEANINGS = (
     (records.IN_SERVICE, "in service"),
-    (records.DRAINING, "draining: gets no new requests, ends those under way"),
-    (records.OUT, "out: idle, safe to hit"),
+    (records.DRAINING, "draining: gets nothing new, ends what is under way"),
+    (records.READY, "ready: drained, not approved yet"),
+    (records.APPROVED, "approved: waits for the start"),
+    (records.STARTED, "started: the impact may come, or is there"),
+    (records.RESTORING, "restoring: takes its duties back"),
     (records.IMPACT, "impact: the server is dead or frozen"),
-    (records.RESTORING, "restoring: checked, put back"),
     (records.DEAD, "held for dead by HAProxy's health check"),
 )
 IMPACT_WORDS = {"Freeze": "freeze", "Reboot": "reboot", "Redeploy": "redeploy", "Preempt": "evicted"}
@@ -97,7 +102,7 @@ def life_rows(events, host, page):
     rows = []
     for event in sorted((event for event in events if host in event["resources"]), key=lambda event: event["appeared"]):
         for row in rows:
-            if page.x(row[-1]["appeared"]) + 8 * len(event_label(row[-1])) < page.x(event["appeared"]) and row[-1]["gone"] < event["appeared"]:
+            if label_place(page, row[-1])[1] + 8 < label_place(page, event)[0] and row[-1]["gone"] < event["appeared"]:
                 row.append(event)
                 break
         else:
@@ -112,10 +117,17 @@ def event_label(event):
     return label + (", cancelled" if event["outcome"] == "cancelled" else "")
 
 
+def label_place(page, event):
+    """From where to where the label of an event reaches: from its beginning, or as far to the right as there is room."""
+    width = 7 * len(event_label(event))
+    begin = min(page.x(event["appeared"]) - 3, WIDTH - 10 - width)
+    return begin, begin + width
+
+
 def draw_life(page, event, y):
     """An event from visible to gone, with its approval and its start."""
     first, final = page.x(event["appeared"]), page.x(event["gone"])
-    page.text(first - 3, y - 4, event_label(event), 11, EVENT)
+    page.text(label_place(page, event)[0], y - 4, event_label(event), 11, EVENT)
     title = "{0}: visible at {1:.1f} s, gone at {2:.1f} s".format(event_label(event), event["appeared"], event["gone"])
     page.line(first, y + 3, final, y + 3, EVENT, 1.6, title)
     page.line(first, y - 1, first, y + 7, EVENT, 1.6)
@@ -148,7 +160,7 @@ def draw_lane(page, host, part, y):
     for number, row in enumerate(rows):
         for event in row:
             draw_life(page, event, y + number * LIFE + 12)
-    lane = y + len(rows) * LIFE + (8 if rows else 0)
+    lane = y + len(rows) * LIFE + (3 if rows else 0)
     if part.events and not rows:
         lane += LIFE
     page.text(LEFT - 10, lane + BAR / 2 + 4.5, host, 13, text_anchor="end", font_weight="600")

@@ -89,7 +89,7 @@ def test_interrupted_in_the_middle_of_an_event(start, inherited):
         demo = start()
     finally:
         signal.signal(signal.SIGINT, before)
-    demo.until("web1 out, drain")
+    demo.until("web1 set to drain")
     processes = descendants(demo.process.pid)
     assert len(processes) >= 8
     demo.process.send_signal(signal.SIGINT)
@@ -111,7 +111,7 @@ def test_two_side_by_side_one_of_them_killed(start, tmp_path):
     first.process.wait(patient(10))
     # Servers, HAProxy, simulator and load go with it; the playbook ends when it finds nobody to talk to.
     assert all_gone(ours)
-    second.until("web1 out, drain")
+    second.until("web1 set to drain")
     second.process.terminate()
     assert second.process.wait(patient(60)) == 130
 

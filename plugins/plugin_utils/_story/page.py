@@ -27,9 +27,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import durati
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, Template
 
-WIDTH, LEFT, LANE, TOP = 1000, 150, 28, 24
-HOST_LANE = 46
-"""The height of a host's lane. Its name stands above its states, so that on a phone, too, the whole width is for the time."""
+TOP, LANE = 24, 46
+"""The height of a lane. Its name stands above it, so that on a phone, too, the whole width is for the time."""
 LONG_NAME = 48
 LAST_LABEL, LAST_LABEL_NARROW = 94, 82
 """In percent of the width: a label further to the right would be cut off."""
@@ -134,7 +133,7 @@ def page(report: Report) -> str:
         shown_states=[state for state in WORDS if any(state == part["state"] for host in involved for part in host["states"])],
         words=WORDS,
         meanings=MEANINGS,
-        height=TOP + HOST_LANE * len(involved),
+        height=TOP + LANE * len(involved),
     )
 
 
@@ -304,7 +303,9 @@ def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence
         until = updated if state["until"] is None else state["until"]
         x = axis.x(state["from"])
         title = f"{WORDS.get(state['state'], state['state'])}, {Times.at(state['from'])} to {Times.at(until)}: {_reason(state)}"
-        bars.append({"state": state["state"], "x": x, "width": max(0.2, round(axis.x(until) - x, 2)), "title": title})
+        # A state that has just begun is seen, too.
+        width = max(0.4, round(axis.x(until) - x, 2))
+        bars.append({"state": state["state"], "x": min(x, 100 - width), "width": width, "title": title})
     out = []
     for span in host["out"]:
         until = updated if span["until"] is None else span["until"]
@@ -312,7 +313,7 @@ def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence
         out.append({"x1": axis.x(span["from"]), "x2": axis.x(until), "title": title})
     marks = [mark for event in events if host["name"] in event.hosts for mark in event.marks(axis)]
     name = host["name"] if len(host["name"]) <= LONG_NAME else host["name"][: LONG_NAME - 1] + "\u2026"
-    return {"y": TOP + HOST_LANE * number, "name": name, "bars": bars, "out": out, "marks": marks}
+    return {"y": TOP + LANE * number, "name": name, "bars": bars, "out": out, "marks": marks}
 
 
 class _Event:
@@ -486,11 +487,15 @@ def _dots(title: str, values: dict[str, list[float]]) -> Json:
     step = next((step for step in TICKS if most / step <= 9), most)
 
     def x(value: float) -> float:
-        return round(LEFT + value / most * (WIDTH - LEFT - 20), 1)
+        # In percent of the width. A dot at the edge is whole.
+        return round(3 + value / most * 94, 2)
 
     lanes = [
-        {"name": printable(name), "y": TOP + 14 + LANE * number, "dots": [{"x": x(value), "title": duration(value)} for value in mine]}
+        {"name": printable(name), "y": TOP + LANE * number, "dots": [{"x": x(value), "title": duration(value)} for value in mine]}
         for number, (name, mine) in enumerate(values.items())
     ]
-    ticks = [{"x": x(value), "label": duration(value)} for value in _range(0, most, step)]
-    return {"title": title[0].upper() + title[1:], "height": TOP + LANE * len(lanes) + 8, "lanes": lanes, "ticks": ticks}
+    ticks = [
+        {"x": x(value), "label": duration(value) if x(value) <= LAST_LABEL else "", "narrow": number % 2 == 0 and x(value) <= LAST_LABEL_NARROW}
+        for number, value in enumerate(_range(0, most, step))
+    ]
+    return {"title": title[0].upper() + title[1:], "height": TOP + LANE * len(lanes), "lanes": lanes, "ticks": ticks}

@@ -72,7 +72,7 @@ def test_a_host_that_is_drained_and_then_hit():
     assert [tuple(segment) for segment in host["lane"]] == [
         (records.IN_SERVICE, -2, 2),
         (records.DRAINING, 2, 10),
-        (records.OUT, 10, 15),
+        (records.READY, 10, 15),
         (records.IMPACT, 15, 20),
     ]
     assert (other["state"], other["events"]) == (records.IN_SERVICE, [])

@@ -9,17 +9,17 @@ from __future__ import annotations
 import pytest
 
 from tests.demo import records
-from tests.demo.records import DEAD, DRAINING, IMPACT, IN_SERVICE, OUT, RESTORING, Segment
+from tests.demo.records import APPROVED, DEAD, DRAINING, IMPACT, IN_SERVICE, READY, RESTORING, STARTED, Segment
 from tests.support.haproxy import Server
 from tests.unit.demo import made
 
-READY = Server("ready", True)
+UP = Server("ready", True)
 DRAIN = Server("drain", True)
 DEAD_SERVER = Server("ready", False)
 
 
 def states(*moments):
-    return [(time, {"web1": server, "web2": READY}) for time, server in moments]
+    return [(time, {"web1": server, "web2": UP}) for time, server in moments]
 
 
 def event(event_id="e1", resources=("web1",), history=(), approvals=()):
@@ -34,7 +34,7 @@ def request(start, outcome="ok", seconds=0.1, backend="web1"):
     return {"start": start, "seconds": seconds, "outcome": outcome, "backend": backend, "kind": "fast", "connection": "new"}
 
 
-WHOLE = states((0, READY), (12, DRAIN), (30, DEAD_SERVER), (32, READY))
+WHOLE = states((0, UP), (12, DRAIN), (30, DEAD_SERVER), (32, UP))
 LIFE = event(history=[(10, "Scheduled"), (20, "Started"), (28, "Completed")], approvals=[19, 19.5])
 JOURNAL = [entry(11, "waiting"), entry(13, "draining"), entry(17, "ready"), entry(21, "started"), entry(29, "restoring")]
 
@@ -66,24 +66,24 @@ def test_times_count_from_the_first_event():
 
 def test_an_event_that_nobody_acted_on_has_no_times():
     idle = event(history=[(10, "Scheduled"), (20, "Started"), (28, "Completed")])
-    (row,) = records.event_rows([idle], [], states((0, READY)), [], 40)
+    (row,) = records.event_rows([idle], [], states((0, UP)), [], 40)
     assert [row[key] for key in ("detected", "out_of_load_balancer", "drained", "approved", "restored")] == [None] * 5
     assert row["gone"] == 18
 
 
 def test_cancelled_event():
     life = event(history=[(10, "Scheduled"), (14, "Cancelled")])
-    (row,) = records.event_rows([life], [entry(11, "draining")], states((0, READY), (12, DRAIN), (16, READY)), [], 40)
+    (row,) = records.event_rows([life], [entry(11, "draining")], states((0, UP), (12, DRAIN), (16, UP)), [], 40)
     assert (row["outcome"], row["approved"], row["started"], row["drained"], row["restored"]) == ("cancelled", None, None, None, 6)
 
 
 def test_with_several_hosts_the_last_one_counts():
     both = [
-        (0, {"web1": READY, "web2": READY}),
-        (12, {"web1": DRAIN, "web2": READY}),
+        (0, {"web1": UP, "web2": UP}),
+        (12, {"web1": DRAIN, "web2": UP}),
         (13, {"web1": DRAIN, "web2": DRAIN}),
-        (31, {"web1": READY, "web2": DRAIN}),
-        (33, {"web1": READY, "web2": READY}),
+        (31, {"web1": UP, "web2": DRAIN}),
+        (33, {"web1": UP, "web2": UP}),
     ]
     life = event(resources=["web1", "web2"], history=[(10, "Scheduled"), (20, "Started"), (28, "Completed")])
     journal = [
@@ -108,7 +108,7 @@ def test_a_second_event_finds_its_host_out_already():
 
 
 def test_of_two_stretches_the_one_counts_in_which_the_event_ended():
-    twice = states((0, READY), (8, DRAIN), (12, READY), (14, DRAIN), (30, READY))
+    twice = states((0, UP), (8, DRAIN), (12, UP), (14, DRAIN), (30, UP))
     (row,) = records.event_rows([LIFE], JOURNAL, twice, [], 40)
     assert (row["out_of_load_balancer"], row["restored"]) == (4, 20)
 
@@ -126,30 +126,55 @@ def test_lane_with_the_collection():
     assert lane == [
         Segment(IN_SERVICE, 0, 12),
         Segment(DRAINING, 12, 17),
-        Segment(OUT, 17, 20),
+        Segment(READY, 17, 20),
         Segment(IMPACT, 20, 25),
-        Segment(OUT, 25, 28),
+        Segment(STARTED, 25, 28),
         Segment(RESTORING, 28, 32),
         Segment(IN_SERVICE, 32, 40),
     ]
 
 
+def test_a_lane_has_the_states_that_the_playbook_told_until_the_last_event_is_gone():
+    second = event("e2", history=[(21, "Scheduled"), (27, "Started"), (29, "Completed")], approvals=[26])
+    journal = [
+        entry(11, "waiting"),
+        entry(16, "ready"),
+        entry(17, "ready"),
+        entry(19.5, "approved"),
+        entry(21, "started"),
+        entry(25, "draining"),
+        entry(27, "started"),
+    ]
+    lane = records.lanes(["web1"], WHOLE, [], 0, 40, [LIFE, second], [*journal, entry(31, "started")])["web1"]
+    assert [(segment.state, segment.begin) for segment in lane] == [
+        (IN_SERVICE, 0),
+        (DRAINING, 12),
+        (READY, 16),
+        (APPROVED, 19.5),
+        (STARTED, 21),
+        (DRAINING, 25),
+        (STARTED, 27),
+        (RESTORING, 29),
+        (IN_SERVICE, 32),
+    ]
+
+
 def test_lane_of_a_cancelled_event_drains_until_it_is_gone():
     life = event(history=[(10, "Scheduled"), (14, "Cancelled")])
-    lane = records.lanes(["web1"], states((0, READY), (12, DRAIN), (16, READY)), [], 0, 20, [life], [])["web1"]
+    lane = records.lanes(["web1"], states((0, UP), (12, DRAIN), (16, UP)), [], 0, 20, [life], [])["web1"]
     assert [segment.state for segment in lane] == [IN_SERVICE, DRAINING, RESTORING, IN_SERVICE]
     assert lane[2] == Segment(RESTORING, 14, 16)
 
 
 def test_lane_of_the_control_shows_what_the_health_check_saw():
     impacts = [{"host": "web1", "type": "Reboot", "begin": 10, "end": 15}]
-    lanes = records.lanes(["web1", "web2"], states((0, READY), (12, DEAD_SERVER), (17, READY)), impacts, 0, 20)
+    lanes = records.lanes(["web1", "web2"], states((0, UP), (12, DEAD_SERVER), (17, UP)), impacts, 0, 20)
     assert lanes["web1"] == [Segment(IN_SERVICE, 0, 10), Segment(IMPACT, 10, 15), Segment(DEAD, 15, 17), Segment(IN_SERVICE, 17, 20)]
     assert lanes["web2"] == [Segment(IN_SERVICE, 0, 20)]
 
 
 def test_lanes_leave_no_gap():
-    segments = [Segment(OUT, 2, 6), Segment(IMPACT, 3, 4), Segment(IMPACT, -5, 1)]
+    segments = [Segment(READY, 2, 6), Segment(IMPACT, 3, 4), Segment(IMPACT, -5, 1)]
     flat = records.flatten(segments, 0, 10)
     assert flat[0].begin == 0
     assert flat[-1].end == 10
@@ -162,7 +187,7 @@ def test_rate_counts_answers_when_they_are_given():
     assert rates == [(0, 1), (1, 0), (2, 1)]
 
 
-@pytest.mark.parametrize("server, expected", [(READY, True), (DRAIN, False), (DEAD_SERVER, False), (Server("maint", True), False)])
+@pytest.mark.parametrize("server, expected", [(UP, True), (DRAIN, False), (DEAD_SERVER, False), (Server("maint", True), False)])
 def test_in_service(server, expected):
     assert records.in_service(server) is expected
 

@@ -10,6 +10,7 @@ import io
 from xml.etree import ElementTree
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import MEANINGS, WORDS
 
 from tests.demo import playbook, records, run, schedule, screen, stage, timeline
 from tests.support.haproxy import Server, read_state
@@ -124,6 +125,13 @@ def test_picture_is_well_formed_whatever_the_names():
     assert words.count("1 failed") == 4  # the lane's and the one without a server, in both parts
     assert words.count("reboot") == 2
     assert "event 1: <Re&boot>" in words
+
+
+def test_the_picture_has_the_words_of_the_report():
+    told = dict(timeline.MEANINGS)
+    assert list(told) == list(timeline.COLOURS)
+    meant = {word: f"{word}: {MEANINGS[state]}" if state in MEANINGS else word for state, word in WORDS.items()}
+    assert {state: meant.get(state) for state in told if state not in (records.IMPACT, records.DEAD)}.items() <= told.items()
 
 
 def test_two_events_at_once_have_a_row_each():
