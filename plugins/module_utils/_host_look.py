@@ -11,77 +11,19 @@ import json
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
-from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
-    DEFAULT_STATE_DIR,
-    HoldError,
-    check_writable,
-    kind_of,
-    list_records,
-    utc_now,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._imds import (
-    ImdsError,
-    client_from_params,
-    imds_argument_spec,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, kind_of
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS, READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
 
-# Seconds between two reads of the metadata service, as Azure advises for polling.
-READ_SECONDS = 1.0
-# Seconds between two counts of the connections.
-LOOK_SECONDS = 0.5
 IDLE_LOOKS = 2
-# Seconds for an answer of the host's own service, once for its port and once for its URL.
-ANSWER_SECONDS = 2.0
-
-
-class ThisHost:
-    """What a look reads of the machine on which it runs."""
-
-    read_seconds = READ_SECONDS
-    look_seconds = LOOK_SECONDS
-
-    def __init__(self, params: Mapping[str, Any], machine: Machine) -> None:
-        self.params = params
-        self.machine = machine
-
-    def records(self) -> list[dict[str, Any]]:
-        """Every record, also those of other kinds of machines. Raises HoldError, also if no record could be written."""
-        check_writable(self.params["state_dir"], not self.machine.check_mode)
-        return list_records(self.params["state_dir"])
-
-    def client(self) -> ImdsClient:
-        return client_from_params(self.params)
-
-    def connections(self) -> Counted:
-        return counted(self.params["ports"], told_apart=self.params["told_apart"])
-
-    def ask(self) -> str | None:
-        """None if what the option ask names answers, otherwise why not."""
-        return ask(self.params["ask"], ANSWER_SECONDS)
-
-    def facts(self) -> dict[str, Any]:
-        folder = self.params["state_dir"]
-        return {
-            "time": utc_now(),
-            "addresses": own_addresses(),
-            "network": network_of(),
-            "state_folder": {"path": folder, "id": identity_of(folder)},
-            "boot_id": read_boot_id(),
-        }
 
 
 def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:

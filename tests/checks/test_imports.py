@@ -42,7 +42,7 @@ LAYERS = [
     DUTIES,
     SEEN,
     ("module_utils/_handle.py",),
-    tuple(f"module_utils/_duties/{name}.py" for name in ("in_order", "machine")),
+    ("module_utils/_duties/in_order.py",),
     tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
     ("module_utils/_duties/registry.py",),
     TYPES,

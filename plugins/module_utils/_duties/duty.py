@@ -19,80 +19,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Errors, ThisMachine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 
-    Errors = tuple[type[Exception], ...]
-
-    class Machine(Protocol):
-        """What duties need of the machine on which they are."""
-
-        # What else may go wrong in a duty there.
-        errors: Errors
-        # What says that it cannot be reached any more.
-        lost: Errors
-        check_mode: bool
-        state_dir: str
-        # Those on which the host serves.
-        ports: list[int]
-
-        @property
-        def run_command(self) -> Any:
-            """That of its AnsibleModule."""
-
-        @staticmethod
-        def refuses(kind: str) -> str:
-            """Why there is no duty of this type on such a machine; empty if there is."""
-
-        @staticmethod
-        def spec_of(options: dict[str, Any]) -> dict[str, Any]:
-            """The argument specification of options whose paths are on this machine."""
-
-        def monotonic(self) -> float: ...
-
-        def sleep(self, __seconds: float) -> None: ...
-
-        def still_wanted(self) -> None:
-            """Ends a wait, by an exception, if nobody waits for the answer any more."""
-
-        def store(self) -> Any:
-            """Its records."""
-
-        def services(self) -> Any:
-            """What knows its services."""
-
-        def iis(self) -> Any:
-            """What knows its IIS."""
-
-        def health(self) -> Any:
-            """What holds of its health answers need."""
-
-        def tools(self) -> Any:
-            """How its clusters are asked."""
-
-        def boot_id(self) -> str: ...
-
-        def client(self, __params: Mapping[str, Any]) -> Any:
-            """The client of its metadata service."""
-
-        def clock(self) -> Callable[[], float]:
-            """Its clock, in seconds since 1970."""
-
-        def answers(self, __asked: Mapping[str, Any], __seconds: float) -> str | None:
-            """None if the port and the URL answer, otherwise why not."""
-
-        def host(self, __params: Mapping[str, Any]) -> Any:
-            """What a look at a host reads of it."""
-
-        def put_aside(self) -> Any:
-            """Put damaged records aside. Returns those, and the problems that are left."""
-
-        def note(self, __entry: dict[str, Any]) -> bool:
-            """Write an entry to its journal, if it has one. Returns whether that was done."""
-
-        def take(self, __step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-            """Take a step, and anew where nothing locks the records and somebody else has changed one meanwhile. The step makes its own store."""
+    Machine = ThisMachine
 
 
 class Call(NamedTuple):

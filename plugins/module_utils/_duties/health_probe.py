@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
     OPTIONS,
@@ -23,14 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
-    ProbeError,
-    action_from,
-    action_of,
-    as_recorded,
-    steady_clock,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import (
     ALREADY_OUT,
     FAILING,
@@ -42,23 +33,18 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
     record_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, hold_argument_spec, utc_now
-from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._health_actions import Action
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request
-    from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
-SAMPLE_SECONDS = 0.05
-LOOK_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
 ERRORS = (ProbeError, ConnectionsError)
 
@@ -251,67 +237,6 @@ def _state_dir_problem(health: Any, state_dir: str) -> str | None:
     except HoldError as error:
         return str(error)
     return None
-
-
-class Health:
-    """What health answers need of the machine on which they are, besides what all duties do."""
-
-    clock = staticmethod(steady_clock)
-    check_writable = staticmethod(check_writable)
-    sample_seconds = SAMPLE_SECONDS
-    look_seconds = LOOK_SECONDS
-
-    def __init__(self, run_command: RunCommand) -> None:
-        self._run_command = run_command
-        self._systemd = Systemd(run_command)
-
-    def action_from(self, params: Mapping[str, Any]) -> Action | None:
-        return action_from(params, self._systemd, self._run_command)
-
-    def action_of(self, record: Record) -> Action:
-        return action_of(record, self._systemd, self._run_command)
-
-    @staticmethod
-    def arrivals(ports: Collection[int], peers: Collection[str], monotonic: Callable[[], float]) -> Any:
-        return Arrivals(ports, peers, monotonic)
-
-    @staticmethod
-    def connections(ports: Collection[int]) -> list[dict[str, Any]]:
-        return counted(ports).connections
-
-    @staticmethod
-    def ask(url: str, seconds: float, validate_certs: bool, arrivals: Any) -> str | None:
-        """None if the URL answers, otherwise why not. Connections that come meanwhile are counted."""
-        own: list[Any] = []
-        readings: list[Any] = []
-        with _read_on(arrivals, readings):
-            # It may be on one of the ports whose new connections are counted, and this is none.
-            said = ask_url(url, seconds, validate_certs, leave_no_trace=True, connected=own.append)
-        but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
-        for reading in readings:
-            arrivals.see(reading, but)
-        return said
-
-
-@contextlib.contextmanager
-def _read_on(arrivals: Any, readings: list[Any]) -> Iterator[None]:
-    """Read the kernel's tables all the time while something else waits. It must be this thread that waits, because of its alarm clock."""
-    done = threading.Event()
-
-    def read() -> None:
-        while not done.wait(SAMPLE_SECONDS):
-            try:
-                readings.append(arrivals.read())
-            except ConnectionsError:
-                return  # the next reading of the main thread says it
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        done.set()
-        reader.join()
 
 
 class Look:

@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Errors
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
+
+    Errors = tuple[type[Exception], ...]
 
 
 class ThisMachine:
     """The machine on which this runs. Another platform has a class of its own."""
 
+    # What else may go wrong in a duty there.
     errors: Errors = ()
+    # What says that it cannot be reached any more.
     lost: Errors = ()
 
     def __init__(
@@ -38,6 +41,7 @@ class ThisMachine:
         """``still_wanted``: what a wait calls about twice a second. It ends the wait, by an exception, if nobody waits for the answer any more."""
         self.state_dir = state_dir
         self.check_mode = check_mode
+        # Those on which the host serves.
         self.ports = list(ports)
         self.monotonic = monotonic
         self.sleep = sleep
@@ -52,31 +56,38 @@ class ThisMachine:
 
     @staticmethod
     def refuses(kind: str) -> str:
+        """Why there is no duty of this type on such a machine; empty if there is."""
         return "IIS runs on Windows hosts only, and this is none" if kind == "iis" else ""
 
     @staticmethod
     def spec_of(options: dict[str, Any]) -> dict[str, Any]:
+        """The argument specification of options whose paths are on this machine."""
         return options
 
     # What only some duties need is loaded by those: each run of a module starts Python anew.
 
     def store(self) -> Any:
+        """Its records."""
         return Store(self.state_dir, dry=self.check_mode)
 
     def services(self) -> Any:
+        """What knows its services."""
         from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 
         return Systemd(self.run_command)
 
     def iis(self) -> Any:
+        """What knows its IIS."""
         raise ValueError("IIS runs on Windows hosts only, and this is none.")
 
     def health(self) -> Any:
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.health_probe import Health
+        """What holds of its health answers need."""
+        from ansible_collections.graceful.azure.plugins.module_utils._health_probe import Health
 
         return Health(self.run_command)
 
     def tools(self) -> Any:
+        """How its clusters are asked."""
         from ansible_collections.graceful.azure.plugins.module_utils._cluster import Tools
 
         return Tools()
@@ -104,9 +115,9 @@ class ThisMachine:
 
     def host(self, params: Mapping[str, Any]) -> Any:
         """What a look at a host reads of it."""
-        from ansible_collections.graceful.azure.plugins.module_utils._host_look import ThisHost
+        from ansible_collections.graceful.azure.plugins.module_utils._this_host import ThisHost
 
-        return ThisHost(params, self)
+        return ThisHost(params, self.check_mode)
 
     def put_aside(self) -> Any:
         """Put damaged records aside. Returns those, and the problems that are left."""
@@ -121,5 +132,6 @@ class ThisMachine:
         return _journald.write(entry)
 
     def take(self, step: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        # The folder of the records is locked.
+        """Take a step, and anew where nothing locks the records and somebody else has changed one meanwhile. The step makes its own store."""
+        # Here, the folder of the records is locked.
         return step()

@@ -14,9 +14,8 @@ import threading
 import time
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _health_actions
+from ansible_collections.graceful.azure.plugins.module_utils import _health_actions, _health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
-from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
     MARK,
@@ -207,10 +206,10 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
         slept.append(last.wait(patient(5)))
         return f"{url}: status 503"
 
-    monkeypatch.setattr(health_probe, "Arrivals", Tables)
-    monkeypatch.setattr(health_probe, "ask_url", ask_url)
-    monkeypatch.setattr(health_probe, "counted", lambda ports: Counted([], []))
-    monkeypatch.setattr(health_probe, "SAMPLE_SECONDS", 0.001)
+    monkeypatch.setattr(_health_probe, "Arrivals", Tables)
+    monkeypatch.setattr(_health_probe, "ask_url", ask_url)
+    monkeypatch.setattr(_health_probe, "counted", lambda ports: Counted([], []))
+    monkeypatch.setattr(_health_probe, "SAMPLE_SECONDS", 0.001)
     host.hold("A")
     told = host.see(url="http://localhost/health", ports=[80])
     assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2}]

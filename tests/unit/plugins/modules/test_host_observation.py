@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look
+from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look, _this_host
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
@@ -58,7 +58,7 @@ class Scene:
         }
         self.insists = None
         monkeypatch.setattr(_host_look, "Reader", self._reader)
-        monkeypatch.setattr(_host_look, "counted", lambda ports, told_apart: Counted(self._at(self.connections), self.uncounted))
+        monkeypatch.setattr(_this_host, "counted", lambda ports, told_apart: Counted(self._at(self.connections), self.uncounted))
 
     def _reader(self, client, name, insists=False):
         self.insists = insists
@@ -304,7 +304,7 @@ class TestAnswer:
     @pytest.mark.parametrize(("event", "held", "asks"), [(EVENT, True, True), (EVENT, False, False), (dict(EVENT, event_status="Started"), True, False)])
     def test_a_host_that_is_held_is_asked_only_if_that_is_wanted_and_its_event_is_still_to_come(self, scene, monkeypatch, event, held, asks):
         scene.events[0] = [event]
-        monkeypatch.setattr(_host_look, "list_records", lambda folder: [{"kind": "task"}])
+        monkeypatch.setattr(_this_host, "list_records", lambda folder: [{"kind": "task"}])
         assert ("unanswered" in scene.look(ask=dict(ASK, held=held))) is asks
 
 
@@ -339,7 +339,7 @@ def test_a_record_that_is_damaged_during_a_look_is_told_before_marks(scene, monk
             return found
         raise HoldError("The record is damaged.")
 
-    monkeypatch.setattr(_host_look.ThisHost, "records", records)
+    monkeypatch.setattr(_this_host.ThisHost, "records", records)
     monkeypatch.setattr(_host_look, "marks", lambda entries, machine, details: ([{"events": {}}], []))
     seen = scene.look(marks=[{"type": "consul"}], wait=2.0, known=scene.look()["fingerprint"])
     assert (seen["holds"], seen["fatal"]) == (None, "The record is damaged.")
