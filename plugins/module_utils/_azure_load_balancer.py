@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     RefusedError,
     check_id,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
@@ -65,7 +65,6 @@ DOWN = "Down"
 NOT_SET = "absent"
 
 # Conditions of an address, besides those of every thing.
-ALREADY_OUT = "already_out"
 TO_CHANGE = "changing"
 TO_RESTORE = "restoring"
 

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, Driver, DriverError, this_boot
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ LISTED = 3
 DRAINING = "draining"
 RETURNING = "returning"
 TAKEN_OUT = "taken_out_by_others"
-REBOOTED = "rebooted"
 
 
 class Seen(NamedTuple):

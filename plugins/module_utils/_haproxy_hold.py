@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     same_process,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Place, Process
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
-
-# Conditions of a server, besides those of every thing.
-ALREADY_OUT = "already_out"
-LOST = "lost"
 
 # A command to HAProxy: its checks decide before the server comes back.
 CHECK_FIRST = "check_first"
@@ -294,8 +290,7 @@ class Servers(Driver[Optional[Server]]):
                 return Step(self._intent(server, events, out_state, None), out_state)
             if was_out(record) and not was_found_out(record):
                 self._put_right.add(hold.name)
-            # HAProxy lost the hold, so the server was in rotation until now.
-            events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+            events = self._request.anew(events)
             intent = self._intent(server, events, out_state, record)
             if same_process(record_process(record), self.process) and AGENT in record["found"]:
                 # A run that was cut off had already disabled the agent check.

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     steady_clock,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, check_writable, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 KIND = "health_probe"
 
-# Conditions of a health answer, besides those of every thing.
-ALREADY_OUT = "already_out"
-LOST = "lost"
+# A condition of a health answer, besides those of every thing.
 CHANGING_STILL = "changing"
 
 PASSING = "passing"
@@ -163,8 +161,7 @@ class HealthAnswers(Driver[Seen]):
             return
         if condition in (NONE, LOST):
             if record is not None and condition == LOST and record["phase"] == HELD:
-                # It was lost, so the host was in rotation until now.
-                events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+                events = self._request.anew(events)
             record = new_record(
                 KIND, subject_of(action), {"state": PASSING}, {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
             )

@@ -61,6 +61,8 @@ State = TypeVar("State")
 # Conditions of a thing that every driver may tell, besides HELD.
 NONE = "none"
 CHANGED_MEANWHILE = "changed_meanwhile"
+# Those that some may tell. What each driver means by them, it says itself.
+ALREADY_OUT, LOST, REBOOTED = "already_out", "lost", "rebooted"
 
 # The field of a record that says that somebody else put the thing back in this boot, and that it was taken out once more.
 AGAIN = "again"

@@ -136,6 +136,10 @@ class Request:
             )
         return merged
 
+    def anew(self, events: Events) -> Events:
+        """These events, held since now: their hold was lost, so the host was in rotation until now."""
+        return {known: dict(entry, since=self.now) for known, entry in events.items()}
+
     def taken_from(self, events: Events) -> Events:
         """The events of a record, without those of this request."""
         if self.event_ids is None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
-from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, StoppedInOrder
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

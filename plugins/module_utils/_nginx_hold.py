@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Optional
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
@@ -62,10 +62,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str, str]
 
 KIND = "nginx_server"
-
-# Conditions of a server, besides those of every thing.
-ALREADY_OUT = "already_out"
-LOST = "lost"
 
 # What a mark keeps of an event if all of it is too long, before the rest.
 SHORT = ("event_type", "resources", "not_before", "action", "host")
@@ -385,8 +381,7 @@ class Servers(Driver[Optional[Server]]):
             kept["phase"] = CHANGING
         else:
             if condition == LOST:
-                # The server was in rotation until now.
-                events = {known: dict(entry, since=self._request.now) for known, entry in events.items()}
+                events = self._request.anew(events)
             more = {} if spelled(server.address) == spelled(self._server) else {"for_server": self._server}
             kept = new_record(KIND, _subject(server), {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
             mark = mark_of(kept)

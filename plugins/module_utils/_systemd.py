@@ -12,10 +12,10 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, DriverError, this_boot
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
-from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STOPPING, StoppedInOrder
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, REBOOTED, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import REBOOTED, STARTING, STOPPING, DryManager
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STARTING, STOPPING, DryManager
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services
 
 if TYPE_CHECKING:
