@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import describe
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import TIMEOUT, result_values, timeout_message
 from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
@@ -38,9 +39,7 @@ class ActionModule(WaitAction):
 
     def progress(self, result):
         events = (result or {}).get("events") or []
-        shown = ", ".join(describe(event) for event in events[:3])
-        more = f" and {len(events) - 3} more" if len(events) > 3 else ""
-        return f"{' or '.join(self._states())}; {shown or 'no such event'}{more}"
+        return f"{' or '.join(self._states())}; {listed([describe(event) for event in events]) or 'no such event'}"
 
     def timed_out(self, result, error, elapsed):
         last = result or result_values(None, [])

@@ -46,8 +46,6 @@ OUTPUT_LIMIT = 16 << 20
 # What an event's id must be to be told in a cluster, and how many of them are: a reason of Slurm may be cut off after 255 characters.
 PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
 IDS = 4
-# How many names a sentence lists.
-LISTED = 3
 
 # Conditions, besides those of every thing.
 DRAINING = "draining"
@@ -625,8 +623,3 @@ def first_line(text: str, code: int) -> str:
 def last_line(text: str, code: int) -> str:
     """The last one, if what comes before is how it got there."""
     return first_line("\n".join(text.splitlines()[::-1]), code)
-
-
-def listed(names: list[str]) -> str:
-    """The first of these names, and how many more there are."""
-    return ", ".join(names[:LISTED]) + (" and %d more" % (len(names) - LISTED) if len(names) > LISTED else "")

@@ -15,8 +15,8 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, listed, tls_context, with_ids, wrong_url
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import endpoint
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, tls_context, with_ids, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import endpoint, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, listed
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

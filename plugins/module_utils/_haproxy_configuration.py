@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import has_same_file, path_through_root, started_at
+from ansible_collections.graceful.azure.plugins.module_utils._proc import command_line, has_same_file, path_through_root, program, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -98,7 +98,7 @@ def is_never_served(pid: int, state: str, proc: str = "/proc") -> bool:
     one that has the same name in a container, proves nothing.
     """
     started, paths = started_at(pid, proc), _named(pid, proc)
-    ours = [one for one in (pid, *_parents(pid, proc)) if _name(one, proc) == _name(pid, proc)]
+    ours = [one for one in (pid, *_parents(pid, proc)) if program(one, proc) == program(pid, proc)]
     try:
         # A folder tells whether a file in it was removed.
         files = [each for path in paths for each in _files_at(path)]
@@ -157,10 +157,6 @@ def _parents(pid: int, proc: str) -> list[int]:
     return list(map(int, re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)))
 
 
-def _name(pid: int, proc: str) -> str:
-    return _read(os.path.join(proc, str(pid), "comm"))
-
-
 def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) -> list[str]:
     """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root``: a process that has the files at these names."""
     files: list[str] = []
@@ -174,10 +170,9 @@ def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) 
 
 def _named(pid: int, proc: str) -> list[str]:
     """The files and folders that the command line of a process names."""
-    folder = os.path.join(proc, str(pid))
-    words = _read(os.path.join(folder, "cmdline")).split("\0")
+    words = command_line(pid, proc)
     try:
-        base = os.readlink(os.path.join(folder, "cwd"))
+        base = os.readlink(os.path.join(proc, str(pid), "cwd"))
     except OSError:
         base = "/"
     named = []

@@ -29,10 +29,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
+    command_line,
     identity,
     namespace,
     path_through_root,
     process_ids,
+    program,
     read,
     socket_inodes,
     started_at,
@@ -147,7 +149,7 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     masters = {_status(one, "PPid", proc) for one in running}
     others = {}
     for other in process_ids(proc):
-        if other not in running and str(other) not in masters and _name(other, proc) in names:
+        if other not in running and str(other) not in masters and program(other, proc) in names:
             command = _command(other, proc)
             if command and command[2] in networks:
                 others[other] = command
@@ -188,8 +190,8 @@ def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpo
 def master_socket(pid: int, proc: str = "/proc") -> str | None:
     """The path by which we reach the socket (``-S``) of the master of a worker; None if it has none in the file system."""
     parent = _status(pid, "PPid", proc)
-    words = read(proc, parent, "cmdline").split("\0")
-    if "-S" not in words[:-1] or not parent.isdigit() or _name(int(parent), proc) != _name(pid, proc):
+    words = command_line(parent, proc)
+    if "-S" not in words[:-1] or not parent.isdigit() or program(int(parent), proc) != program(pid, proc):
         return None
     path = re.sub(r"\Aunix@", "", words[words.index("-S") + 1].split(",")[0])
     try:
@@ -230,7 +232,7 @@ def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
     """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
     words = []
     skipped = None
-    for word in read(proc, pid, "cmdline").split("\0"):
+    for word in command_line(pid, proc):
         if word in ("-sf", "-st", "-x"):
             skipped = word
         elif skipped and (word.isdigit() or skipped == "-x"):
@@ -241,11 +243,7 @@ def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
             words.append(word)
     if not any(words):  # gone, or a thread of the kernel
         return None
-    return _name(pid, proc), words, namespace(pid, "net", proc)
-
-
-def _name(pid: int, proc: str) -> str:
-    return read(proc, pid, "comm")
+    return program(pid, proc), words, namespace(pid, "net", proc)
 
 
 def _accepting(pid: int, proc: str) -> set[str]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_processes
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Process, same_process
-from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, read, started_at
+from ansible_collections.graceful.azure.plugins.module_utils._proc import identity, program, read, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ class Records:
             # The HAProxy could not be found among the processes, or a former release wrote the record.
             started = started_at(pid, self._proc)
             runs = started is not None and abs(started - process.started) <= STARTED_SECONDS
-        if not runs or _program(pid, self._proc) != _program(ours, self._proc) or pid in former_processes([ours], self._proc):
+        if not runs or program(pid, self._proc) != program(ours, self._proc) or pid in former_processes([ours], self._proc):
             return False
         # If the process has just ended, it has no command line, so it cannot be recognised.
         return _has_command_line(pid, self._proc)
@@ -168,7 +168,3 @@ def leads_to(server: Server) -> dict[str, Any]:
 def _has_command_line(pid: int, proc: str) -> bool:
     """Whether a process still runs. When it ends, the kernel no longer shows its command line."""
     return bool(read(proc, pid, "cmdline"))
-
-
-def _program(pid: int, proc: str) -> str:
-    return read(proc, pid, "comm").strip()

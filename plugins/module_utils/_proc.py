@@ -41,6 +41,15 @@ def read_boot_id(proc: str = "/proc") -> str:
     return read(proc, "sys", "kernel", "random", "boot_id").strip()
 
 
+def program(pid: int | str, proc: str) -> str:
+    """The name of the program that a process runs."""
+    return read(proc, pid, "comm").strip()
+
+
+def command_line(pid: int | str, proc: str) -> list[str]:
+    return read(proc, pid, "cmdline").split("\0")
+
+
 def stat_fields(pid: int | str, proc: str) -> list[str]:
     """The fields of a process in ``stat`` after its name: its state, its parent, and so on."""
     # The name, in brackets, may have spaces and brackets of its own.

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from ipaddress import IPv4Address, IPv6Address
     from typing import Any, Union
 
@@ -61,6 +61,11 @@ def called(text: object) -> str:
 
 def plural(number: int, noun: str) -> str:
     return "%d %s" % (number, noun) if number == 1 else "%d %ss" % (number, noun)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """The first of these names, and how many more there are."""
+    return ", ".join(names[:most]) + (" and %d more" % (len(names) - most) if len(names) > most else "")
 
 
 def in_rotation(place: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
@@ -193,7 +193,7 @@ def merged(parts: Sequence[Json]) -> Json:
         result["done"] = all(part.get("done") for part in parts)
     diffs = [part["diff"] for part in parts if isinstance(part.get("diff"), dict)]
     if diffs:
-        result["diff"] = {way: {name: told for each in diffs for name, told in each[way].items()} for way in ("before", "after")}
+        result["diff"] = as_one(diffs)
     for part in parts:
         # What a connection or a module that broke off says is kept as it is.
         result.update((key, part[key]) for key in ("failed", "msg", "unreachable", "exception", "module_stdout", "module_stderr", "rc") if part.get(key))

@@ -192,14 +192,19 @@ def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:
     """What became of an act. ``still``: sentences, why the duty is not where it should be although nothing is waited for."""
     waiting_for = [sentence for engine in engines for sentence in engine.refused + engine.waiting_for]
     waiting_for = waiting_for or list(still)
-    diffs = [engine.diff for engine in engines]
     return {
         "done": not waiting_for,
         "changed": any(engine.changed for engine in engines),
         "waiting_for": waiting_for,
         "conflicts": [sentence for engine in engines for sentence in engine.conflicts],
-        "diff": {way: {name: told for diff in diffs for name, told in diff[way].items()} for way in ("before", "after")},
+        "diff": as_one(engine.diff for engine in engines),
     }
+
+
+def as_one(diffs: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """One diff of several."""
+    known = list(diffs)
+    return {way: {name: told for diff in known for name, told in diff[way].items()} for way in ("before", "after")}
 
 
 def least_of(params: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -69,9 +69,7 @@ def _as_many_as_fit(texts: Sequence[str]) -> Iterator[str]:
 
 
 def names(hosts: Iterable[str]) -> str:
-    hosts = list(hosts)
-    left = len(hosts) - MOST_HOSTS
-    return ", ".join(hosts[:MOST_HOSTS]) + (f" and {left} more" if left > 0 else "")
+    return listed(list(hosts), MOST_HOSTS)
 
 
 def _change(state: str, text: str, hosts: Iterable[str]) -> Change:

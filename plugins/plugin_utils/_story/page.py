@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
@@ -119,7 +119,7 @@ def page(report: Report) -> str:
         is_bad=is_bad,
         to_do=[named(sentence) for sentence in to_do],
         continues=run.get("continues"),
-        taken_over=_several((run.get("continues") or {}).get("out", ())),
+        taken_over=listed((run.get("continues") or {}).get("out", ())),
         messages=[named(message) for message in run["messages"]],
         events=[{"sentence": event.sentence(), **event.cells()} for event in events],
         most=MOST_SENTENCES,
@@ -144,14 +144,9 @@ def _heading(events: Sequence[Json], labels: dict[str, str]) -> str:
     return ", ".join(f"{number} x {kind}" for kind, number in kinds.items())
 
 
-def _several(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
-    return ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
-
-
 def _labels(events: Sequence[Json]) -> dict[str, str]:
     """Per id how an event is called. Where two would be called the same, each has the beginning of its id, too."""
-    labels = {event["event_id"]: f"{event['event_type'] or 'Event'} of {_several(event['resources'] or ()) or 'nobody'}" for event in events}
+    labels = {event["event_id"]: f"{event['event_type'] or 'Event'} of {listed(event['resources'] or ()) or 'nobody'}" for event in events}
     twice = {label for label, number in Counter(labels.values()).items() if number > 1}
     return {event_id: f"{label} ({event_id[:8]})" if label in twice else label for event_id, label in labels.items()}
 
@@ -188,7 +183,7 @@ def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
 def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: dict[str, str]) -> tuple[str, bool, list[str]]:
     """How the run ended, whether that is bad, and what the reader should do."""
     out = [host["name"] for host in hosts if host["out"] and host["out"][-1]["until"] is None]
-    stay = f" Until then {_several(out)} may still be out of service." if out else " No host was out of service."
+    stay = f" Until then {listed(out)} may still be out of service." if out else " No host was out of service."
     again = "start handle_events again with the same targets. It continues where this one stopped."
     persons = [f"{host['name']} needs a person: {_reason(host['states'][-1])}" for host in hosts if _state(host) == "needs_person"]
     persons = persons[:MOST_SENTENCES] + ([f"{len(persons) - MOST_SENTENCES} more hosts need a person."] if len(persons) > MOST_SENTENCES else [])
@@ -199,11 +194,11 @@ def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: di
     if run["failed"]:
         return "The run failed.", True, [*persons, f"When the cause below is mended, {again}{stay}"]
     if open_events:
-        words = f"The run ended, but {_several(open_events)} {'is' if len(open_events) == 1 else 'are'} not over."
+        words = f"The run ended, but {listed(open_events)} {'is' if len(open_events) == 1 else 'are'} not over."
         return words, True, [*persons, f"Unless a schedule or a watcher starts the next run, {again}{stay}"]
     others = [host["name"] for host in hosts if _state(host) not in SERVING]
     if others:
-        return "The run came to its end.", True, [*persons, f"Look at {_several(others)}: not back in service when the run ended."]
+        return "The run came to its end.", True, [*persons, f"Look at {listed(others)}: not back in service when the run ended."]
     return "Nothing to do: " + ("every event is over, and every host is in service." if events else "no event named any of the hosts."), False, []
 
 
@@ -345,7 +340,7 @@ class _Event:
         """An event in one sentence, and more where a host was slow."""
         parts = [self._seen(), *filter(None, [self._approved(), self._over()])]
         if self._out:
-            parts.append("out of service: " + _several([f"{name}{_out_for(spans)}" for name, spans in self._out.items()]))
+            parts.append("out of service: " + listed([f"{name}{_out_for(spans)}" for name, spans in self._out.items()]))
         outcome = self._event["outcome"] or "unknown"
         return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}." + "".join(self._late())
 
