@@ -496,43 +496,51 @@ class TestBadInput:
         assert site.simulator.event(event_id)["Approvals"] == []
         return run.output
 
-    @pytest.mark.parametrize(
-        ("variables", "said"),
-        [
-            ({"handle_events_timeout": "soon", "handle_events_sleep": -1}, ["handle_events_timeout", "soon", "handle_events_sleep", "-1"]),
-            (
-                {"graceful_azure_drain_timeout": -5, "graceful_azure_duties": [{"type": "f5"}], "graceful_azure_min_in_service": "many"},
-                ["graceful_azure_drain_timeout", "-5", "graceful_azure_duties[0].type", "f5", "graceful_azure_min_in_service", "many"],
-            ),
-            ({"graceful_azure_duties": [{"type": "haproxy", "hosts": []}]}, ["graceful_azure_duties[0].hosts"]),
-            (
-                {"graceful_azure_duties": [{"type": "haproxy", "hosts": ["nowhere"], "sokket": "/s"}], "graceful_azure_unknown_resources": "maybe"},
-                [
-                    "graceful_azure_duties[0].hosts: 'nowhere'",
-                    "web1, web2: graceful_azure_duties[0]: there is no option sokket; did you mean socket?",
-                    *("graceful_azure_unknown_resources", "maybe"),
-                ],
-            ),
-            (
-                {"graceful_azure_rules": [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]},
-                ["wen", "hope", "name is required", "a =", "event_typ"],
-            ),
-            (
-                {
-                    "graceful_azure_health_url": "http://{{ team_name }}/",
-                    "graceful_azure_duties": [{"type": "iis", "sites": "Shop"}, {"type": "tasks", "out": "tasks/none.yml"}],
-                    "load_balancer_min_in_service": 2,
-                },
-                ["graceful_azure_health_url", "team_name", "it must be a list", "there is no task file", "tasks/none.yml", "given as an extra variable"],
-            ),
-            ({"handle_events_journal": "/nowhere/journal"}, ["handle_events_journal", "/nowhere/journal"]),
-            ({"target": "nothing_at_all"}, ["nothing_at_all"]),
-        ],
-    )
-    def test_a_wrong_setting_is_told_before_anything_is_done(self, site, variables, said):
-        output = self.failing(site, **variables)
-        for word in said:
-            assert word in output
+    def test_every_wrong_setting_is_told_before_anything_is_done(self, site):
+        """All of them in one run."""
+        duties = [
+            {"type": "f5"},
+            {"type": "haproxy", "hosts": []},
+            {"type": "haproxy", "hosts": ["nowhere"], "sokket": "/s"},
+            {"type": "iis", "sites": "Shop"},
+            {"type": "tasks", "out": "tasks/none.yml"},
+        ]
+        rules = [{"name": "r", "wen": "x", "action": "hope"}, {"when": "a ="}, {"name": "s", "when": "event_typ == 'Reboot'"}]
+        output = self.failing(
+            site,
+            handle_events_timeout="soon",
+            handle_events_sleep=-1,
+            handle_events_journal="/nowhere/journal",
+            graceful_azure_drain_timeout=-5,
+            graceful_azure_min_in_service="many",
+            graceful_azure_unknown_resources="maybe",
+            graceful_azure_health_url="http://{{ team_name }}/",
+            graceful_azure_duties=duties,
+            graceful_azure_rules=rules,
+            load_balancer_min_in_service=2,
+        )
+        for words in (
+            "handle_events_timeout: 'soon'",
+            "handle_events_sleep: -1",
+            "handle_events_journal: '/nowhere/journal'",
+            "graceful_azure_drain_timeout: -5",
+            "graceful_azure_min_in_service: 'many'",
+            "graceful_azure_unknown_resources: 'maybe'",
+            "graceful_azure_duties[0].type: 'f5'",
+            "graceful_azure_duties[1].hosts: empty",
+            "graceful_azure_duties[2].hosts: 'nowhere'",
+            "web1, web2: graceful_azure_duties[2]: there is no option sokket; did you mean socket?",
+            *("graceful_azure_duties[3].sites: 'Shop'", "it must be a list"),
+            *("graceful_azure_duties[4].out: there is no task file", "tasks/none.yml"),
+            *("wen", "hope", "name is required", "a =", "event_typ"),
+            *("graceful_azure_health_url", "team_name"),
+            *("load_balancer_min_in_service", "given as an extra variable"),
+        ):
+            assert words in output, words
+        assert site.records() == []
+
+    def test_a_target_that_nobody_knows(self, site):
+        assert "nothing_at_all" in self.failing(site, target="nothing_at_all")
         assert site.records() == []
 
     def test_a_task_file_of_which_a_module_is_not_there(self, site):
