@@ -77,7 +77,7 @@ lint:
 
 sanity:
 	@tests/setup.sh
-	$(PYTEST) tests/checks/test_sanity.py
+	$(PYTEST) -m 'long or not long' tests/checks/test_sanity.py
 
 docs:
 	@tests/setup.sh
