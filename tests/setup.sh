@@ -170,11 +170,13 @@ make_venv() {
     # The longer list has the shorter one in it.
     [ "$list" = "$for_demo" ] || lists+=$'\n'$for_demo
     say "installing the Python packages of $list into $venv (up to half a minute)"
-    $venv/bin/python -m pip --disable-pip-version-check install --quiet -r "$list" > build/pip.log 2>&1 || {
+    $venv/bin/python -m pip --disable-pip-version-check install --quiet --no-compile -r "$list" > build/pip.log 2>&1 || {
         tail -n 20 build/pip.log >&2
         die "pip could not install the packages of $list (all it said: build/pip.log)"
     }
     site=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    # pip would do so on one core. Some packages carry files for other Pythons.
+    $venv/bin/python -m compileall -q -j 0 "$site" > build/compile.log 2>&1 || :
     cp tests/support/module_code_cache.py "$site/"
     echo 'import os; os.environ.get("MODULE_CODE_CACHE") and __import__("module_code_cache")' > "$site/module_code_cache.pth"
     printf '%s\n' "$wanted" "$lists" > $stamp

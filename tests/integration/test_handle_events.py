@@ -117,6 +117,8 @@ def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(s
     assert len(site.simulator.event(event_id)["Approvals"]) == 1
 
 
+# test_brief.py has the callback, and the playbooks with it.
+@pytest.mark.long
 def test_a_reboot_in_few_lines(site, monkeypatch):
     """What decides and what changes, and nothing of what did nothing."""
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "graceful.azure.brief")
@@ -557,7 +559,7 @@ class TestBadInput:
         (tmp_path / "one").mkdir(mode=0o700)
         (tmp_path / "two").symlink_to(tmp_path / "one")
         site.write_inventory(web1=folder, web2={"graceful_azure_state_dir": str(tmp_path / "two")})
-        output = self.failing(site, handle_events_timeout=patient(15))
+        output = self.failing(site, handle_events_timeout=patient(6))
         assert f"web1 and web2 have the same folder for their records ({tmp_path / 'one'})" in output
         assert site.records() == [] and os.listdir(tmp_path / "one") == []
 
@@ -569,7 +571,7 @@ class TestBadInput:
         run = site.run("handle_events", "--check")
         said = f"The state folder {folder} lies in memory (tmpfs on /dev/shm), so a reboot empties it."
         assert said in run.output and run.status != 0
-        run = site.run(handle_events_timeout=patient(15))
+        run = site.run(handle_events_timeout=patient(6))
         assert said in run.output and run.status != 0
         assert site.admin_states() == {"web1": "ready", "web2": "ready"} and not os.path.exists(folder)
         assert site.simulator.event(event_id)["Approvals"] == []
@@ -577,27 +579,27 @@ class TestBadInput:
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_no_such_socket(self, site):
-        output = self.failing(site, graceful_azure_duties=site.duties(socket="/nowhere/admin.sock"), handle_events_timeout=patient(15))
+        output = self.failing(site, graceful_azure_duties=site.duties(socket="/nowhere/admin.sock"), handle_events_timeout=patient(6))
         assert "/nowhere/admin.sock" in output
 
     # The look is in test_haproxy_info.py, the plan in test_plan_faults.py.
     @pytest.mark.long
     def test_a_socket_at_user_level(self, site):
-        output = self.failing(site, graceful_azure_duties=site.duties(socket=site.haproxy.user_socket), handle_events_timeout=patient(15))
+        output = self.failing(site, graceful_azure_duties=site.duties(socket=site.haproxy.user_socket), handle_events_timeout=patient(6))
         assert "level" in output
 
     # The plan is in test_plan_faults.py.
     @pytest.mark.long
     def test_an_unknown_server(self, site):
         site.write_inventory(web1={"graceful_azure_duties": site.duties(server="www-one")})
-        output = self.failing(site, handle_events_timeout=patient(15))
+        output = self.failing(site, handle_events_timeout=patient(6))
         assert "www-one" in output
 
     def test_a_record_cut_in_half(self, site):
         folder = site.folder / "state" / "web1"
         folder.mkdir(parents=True, mode=0o700)
         (folder / "task-x.json").write_text(json.dumps({"version": 1})[:8])
-        output = self.failing(site, handle_events_timeout=patient(15))
+        output = self.failing(site, handle_events_timeout=patient(6))
         assert str(folder / "task-x.json") in output
 
     # The plan is in test_plan_faults.py.
@@ -605,7 +607,7 @@ class TestBadInput:
     def test_no_metadata_service(self, site):
         nothing = {"graceful_azure_imds_url": "http://127.0.0.1:9"}
         site.write_inventory(web1=nothing, web2=nothing)
-        output = self.failing(site, handle_events_timeout=patient(15))
+        output = self.failing(site, handle_events_timeout=patient(6))
         assert "127.0.0.1:9" in output
 
 

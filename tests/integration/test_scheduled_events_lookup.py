@@ -21,6 +21,8 @@ REMOTE = {"ansible_connection": "ssh", "ansible_host": "198.51.100.1"}
 
 NAME = "graceful.azure.scheduled_events_wait"
 DEFAULT = f"query('{NAME}', timeout=2, sleep=0.1)"
+# The machine that runs Ansible, and another one.
+BOTH = "here:far"
 EXPLICIT = f"query('{NAME}', timeout=2, sleep=0.1, imds_url=url)"
 
 
@@ -48,7 +50,7 @@ def environment(simulator, tmp_path_factory):
 
 @pytest.fixture
 def run(tmp_path, simulator, environment):
-    """Runs tasks for one host of an inventory; each task is a name, an expression and keywords."""
+    """Runs tasks for one host of an inventory, or for several; each task is a name, an expression and keywords."""
     hosts = {
         "here": {"ansible_connection": "local", "its": "{{ " + DEFAULT + " }}"},
         "far": dict(REMOTE, its="{{ " + DEFAULT + " }}"),
@@ -117,28 +119,28 @@ def test_a_remote_host(run):
 
 def test_delegated(run):
     # To whom it is delegated does not matter: the host that the task is for is another one.
-    for host in ("here", "far"):
-        done = run(
-            host,
-            ("far", DEFAULT, {"delegate_to": "far"}),
-            ("local", DEFAULT, {"delegate_to": "localhost"}),
-            ("item", DEFAULT, {"delegate_to": "{{ item }}", "loop": ["other"]}),
-            ("task_variable", "own", {"delegate_to": "other", "vars": {"own": "{{ " + DEFAULT + " }}"}}),
-        )
+    done = run(
+        BOTH,
+        ("far", DEFAULT, {"delegate_to": "far"}),
+        ("local", DEFAULT, {"delegate_to": "localhost"}),
+        ("item", DEFAULT, {"delegate_to": "{{ item }}", "loop": ["other"]}),
+        ("task_variable", "own", {"delegate_to": "other", "vars": {"own": "{{ " + DEFAULT + " }}"}}),
+    )
+    for host in BOTH.split(":"):
         for name in ("far", "local", "item", "task_variable"):
-            refused(done[name], "delegated")
-        assert not done.asked
+            refused(done[host][name], "delegated")
+    assert not done.asked
 
 
-@pytest.mark.parametrize("host", ["here", "far"])
-def test_in_loops_it_cannot_know(run, host):
+def test_in_loops_it_cannot_know(run):
     expression = "{{ " + DEFAULT + " }}"
     ways = {"loop": {"loop": expression}, "items": {"with_items": expression}, "itself": {f"with_{NAME}": [EVENT]}}
     delegates = {"plain": {}, "other": {"delegate_to": "other"}, "local": {"delegate_to": "localhost"}}
     tasks = {f"{way}_{delegate}": dict(ways[way], **delegates[delegate]) for way in ways for delegate in delegates}
-    done = run(host, *[(name, "item", keywords) for name, keywords in tasks.items()])
-    for name in tasks:
-        refused(done[name], "loop")
+    done = run(BOTH, *[(name, "item", keywords) for name, keywords in tasks.items()])
+    for host in BOTH.split(":"):
+        for name in tasks:
+            refused(done[host][name], "loop")
     assert not done.asked
 
 
@@ -149,19 +151,19 @@ def test_variables_of_other_hosts(run):
     assert not done.asked
 
 
-@pytest.mark.parametrize("host", ["here", "far"])
-def test_an_explicit_url(run, host):
+def test_an_explicit_url(run):
     done = run(
-        host,
+        BOTH,
         ("plain", EXPLICIT, {}),
         ("delegated", EXPLICIT, {"delegate_to": "localhost"}),
         ("loop", "[item]", {"loop": "{{ " + EXPLICIT + " }}"}),
         ("delegated_loop", "[item]", {"loop": "{{ " + EXPLICIT + " }}", "delegate_to": "localhost"}),
     )
-    found(done["plain"])
-    found(done["delegated"])
-    found(done["loop"]["results"][0])
-    found(done["delegated_loop"]["results"][0])
+    for host in BOTH.split(":"):
+        found(done[host]["plain"])
+        found(done[host]["delegated"])
+        found(done[host]["loop"]["results"][0])
+        found(done[host]["delegated_loop"]["results"][0])
 
 
 def test_the_url_from_a_variable(run):
