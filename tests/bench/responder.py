@@ -17,10 +17,9 @@ import time
 
 from tests.bench.stage import ROOT, StageError, cpu_of
 from tests.support import backend, nginx
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes, descendants
-from tests.support.watcher import until
 
 PROGRAM = ROOT / "roles" / "load_balancer" / "files" / "probe_responder.py"
 # As somebody would write it in a quarter of an hour.
@@ -103,10 +102,10 @@ def responder(stage):
     web_server = None
     try:
         processes.start("application", sys.executable, backend.__file__, "--name", "application", "--port", application)
-        until(lambda: answers(application))
+        until(lambda: answers(application), 15)
         for who, command in commands.items():
             process = processes.start(who, *command)
-            until(lambda port=ports[who]: answers(port))
+            until(lambda port=ports[who]: answers(port), 15)
             told[who] = measure(process.pid, ports[who])
             processes.stop(process)
         if nginx.PROGRAM:

@@ -22,9 +22,10 @@ from tests.bench.figures import SHELL_LOOP
 from tests.bench.stage import StageError, cpu_of
 from tests.support.guests import Guests, booted
 from tests.support.pages import PACKAGES
+from tests.support.patience import until
 from tests.support.simulator import Simulator
 from tests.support.watched import ON_HOST, measure, measure_fast_path
-from tests.support.watcher import Watcher, until
+from tests.support.watcher import Watcher
 
 # As short as it can be, once a second.
 BARE_LOOP = """
@@ -113,19 +114,19 @@ def quickness(stage, vms=5, rounds=20):
                 watchers[name].start()
                 time.sleep(0.1 + random.random() / 3)
             for name in names:
-                until(partial(simulator.requests, name))
+                until(partial(simulator.requests, name), 15)
             for number in range(1, rounds + 1):
                 time.sleep(1 + random.random())
                 event_id = simulator.post_event(EventType="Preempt", Resources=[*names, *peers.values()], **STILL)
                 began = simulator.event(event_id)["History"][0]["Time"]
                 for name, watcher in watchers.items():
-                    stamps = [until(partial(last_stamp, watcher.folder / what, began)) for what in ("fast", "acted")]
+                    stamps = [until(partial(last_stamp, watcher.folder / what, began), 15) for what in ("fast", "acted")]
                     times = [request["Time"] for request in simulator.requests(name) if began <= request["Time"] <= stamps[0]]
                     shown.append(times[-1] - began if times else 0.0)
                     fast.append(stamps[0] - (times[-1] if times else began))
                     acted.append(stamps[1] - began)
                 for who, times in printed.items():
-                    times.append(until(partial(printed_at, stage.folder / f"printed-{who}", event_id)) - began)
+                    times.append(until(partial(printed_at, stage.folder / f"printed-{who}", event_id), 15) - began)
                 simulator.cancel(event_id)
                 for watcher in watchers.values():
                     # What follows the end of an event is no beginning of the next.

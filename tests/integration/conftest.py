@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.patience import until
 from tests.support.processes import dead_helpers, helpers, marked_helpers
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 
 @pytest.fixture(name="site")
@@ -25,5 +26,5 @@ def no_helper_is_left():
     before = dead_helpers()
     with marked_helpers(of_all=True) as marks:
         yield
-    wait_until(lambda: not helpers(marks), 60, "the end of all helpers")
-    wait_until(lambda: dead_helpers() <= before, 5, "the end of their folders")
+    until(lambda: not helpers(marks), 60, "the end of all helpers")
+    until(lambda: dead_helpers() <= before, 5, "the end of their folders")

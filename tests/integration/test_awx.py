@@ -23,9 +23,8 @@ import pytest
 from tests.support.awx import Awx, RealAwx
 from tests.support.checkout import BUILD, ROOT
 from tests.support.others import fetch
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.programs import Job
-from tests.support.site import wait_until
 
 # The last package with awx.awx, in the version of AWX that docs/run-it.md is about.
 PACKAGE = "ansible==12.3.0"
@@ -283,7 +282,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     first = Job(tmp_path / "first", site.inventory, temporary(site), target="web")
     try:
         # Progress is there to be read while it runs.
-        wait_until(lambda: f"web1  started  Reboot {event_id}" in first.said(), 60, "the start told")
+        until(lambda: f"web1  started  Reboot {event_id}" in first.said(), 60, "the start told")
         assert first.process.poll() is None
     finally:
         first.kill()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.azure import ACKNOWLEDGE, NEEDED, SET, stand_in
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 pytestmark = NEEDED
 
@@ -86,7 +86,7 @@ def test_a_host_that_cannot_be_reached(site, azure):
     site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "graceful_azure_ports": []})
     event_id = site.reboot(ImpactSeconds=600)
     process = site.start("handle_events")
-    wait_until(lambda: azure.acknowledged() == [event_id], 60, "the acknowledgement")
+    until(lambda: azure.acknowledged() == [event_id], 60, "the acknowledgement")
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
     assert site.simulator.statuses(event_id) == ["Scheduled", "Started"]
     site.kill(process)

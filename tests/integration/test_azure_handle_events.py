@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.azure import NEEDED
 from tests.support.azure_site import azure_site
-from tests.support.site import wait_until
+from tests.support.patience import until
 
 pytestmark = NEEDED
 
@@ -26,7 +26,7 @@ def make_site(tmp_path, monkeypatch):
 def test_a_reboot_is_seen_through(site):
     event_id = site.reboot("web1")
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     assert site.azure.state("d") == "Up"
     assert site.simulator.event(event_id)["Approvals"] == []
     run = site.finish(process)
@@ -52,7 +52,7 @@ def test_two_hosts_of_one_pool_at_once(site):
 def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(site, wiped):
     event_id = site.reboot("web1", ImpactSeconds=600)
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
     if wiped:
         shutil.rmtree(site.folder / "state" / "web1", ignore_errors=True)
@@ -60,7 +60,7 @@ def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(si
         site.simulator.complete(event_id)
     else:
         site.simulator.cancel(event_id)
-    wait_until(lambda: site.simulator.statuses(event_id)[-1] in ("Completed", "Cancelled"), 20, "the event gone")
+    until(lambda: site.simulator.statuses(event_id)[-1] in ("Completed", "Cancelled"), 20, "the event gone")
     run = site.run()
     assert run.status == 0, run.output
     assert site.is_as_found(), run.output
@@ -72,7 +72,7 @@ def test_a_host_is_found_by_its_private_address(site):
     site.write(ip_address="{{ '10.0.0.4' if inventory_hostname == 'web1' else '10.0.0.7' }}", address=None)
     event_id = site.reboot("web1")
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     run = site.finish(process)
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed"
@@ -85,7 +85,7 @@ def test_an_entry_of_a_list_goes_out_with_the_others(site):
     site.write([site.duty(), *site.duties()])
     event_id = site.reboot("web1")
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down" and site.admin_states()["web1"] != "ready", 60, "web1 out of both")
+    until(lambda: site.azure.state("a") == "Down" and site.admin_states()["web1"] != "ready", 60, "web1 out of both")
     run = site.finish(process)
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed"
@@ -99,7 +99,7 @@ def test_a_run_that_is_killed_while_azure_is_changing_is_continued(site):
     site.azure.settings(operation_seconds=3)
     event_id = site.reboot("web1")
     process = site.start("handle_events")
-    wait_until(lambda: bool(site.requests("PUT")), 60, "the first write")
+    until(lambda: bool(site.requests("PUT")), 60, "the first write")
     site.kill(process)
     assert site.azure.balancer()["tags"] != {"owner": "me"}
     run = site.run()

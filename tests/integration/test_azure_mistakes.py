@@ -12,9 +12,9 @@ import pytest
 
 from tests.support.azure import LB, NEEDED, POOL
 from tests.support.azure_site import azure_site
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.site import until_said, wait_until
+from tests.support.site import until_said
 
 pytestmark = NEEDED
 
@@ -28,7 +28,7 @@ def make_site(tmp_path, monkeypatch):
 def test_the_playbook_holds_shows_and_releases(site):
     site.reboot("web1", ImpactSeconds=600)
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
     shown = site.run("holds")
     assert shown.status == 0, shown.output
@@ -90,7 +90,7 @@ def test_a_lacking_right_is_named_with_its_scope(site):
     for action, scope in RIGHTS:
         site.azure.settings(denied=[action])
         until_said(process, f"lacks the action {action} on the scope {scope}")
-        wait_until(site.is_as_found, 5, "nothing changed")
+        until(site.is_as_found, 5, "nothing changed")
     output = process.stdout.read()
     assert process.wait() != 0
     assert f"lacks the action {action} on the scope {scope}" in output
@@ -139,7 +139,7 @@ def test_a_pool_and_an_address_that_are_missing_are_told(site):
 def test_what_somebody_else_changed_is_reported_and_left(site):
     event_id = site.reboot("web1", ImpactSeconds=4)
     process = site.start("handle_events")
-    wait_until(lambda: bool(site.simulator.event(event_id)["Approvals"]), 60, "the approval")
+    until(lambda: bool(site.simulator.event(event_id)["Approvals"]), 60, "the approval")
     site.azure.act("a", "Up")
     run = site.finish(process)
     assert "somebody else set" in run.output
@@ -151,7 +151,7 @@ def test_what_somebody_else_changed_is_reported_and_left(site):
 def test_the_address_of_a_vm_that_is_gone_for_good_is_given_back(site):
     site.reboot("web1", ImpactSeconds=600)
     process = site.start("handle_events")
-    wait_until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
+    until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
     site.write(of_hosts={"web1": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}})
     refused = site.run("holds", holds_release=True)

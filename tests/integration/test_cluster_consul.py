@@ -21,9 +21,7 @@ from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.needs import NEEDS_IPV6
-from tests.support.nodes import until
-from tests.support.patience import patient
-from tests.support.site import wait_until
+from tests.support.patience import patient, until
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
 pytestmark = [NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
@@ -81,7 +79,7 @@ def test_clients_lose_no_request(bed):
     """They ask Consul before each request. The web server of the node that is out is gone for a while, and no client meets it."""
     web = bed.cluster["web1"].web
     with Clients(bed.cluster, "web2") as clients:
-        until(lambda: clients.answered.get("web1"))
+        until(lambda: clients.answered.get("web1"), 30)
         assert bed.hold()["done"]
         time.sleep(0.2)
         before = clients.answered["web1"]
@@ -90,7 +88,7 @@ def test_clients_lose_no_request(bed):
         assert clients.answered["web1"] == before
         web.status = 200
         assert bed.release()["done"]
-        until(lambda: clients.answered["web1"] > before)
+        until(lambda: clients.answered["web1"] > before, 30)
     assert clients.failed == [] and sum(clients.answered.values()) > 50, clients.answered
 
 
@@ -133,7 +131,7 @@ def test_a_service_that_nobody_else_offers_is_waited_for(bed):
 def test_a_server_that_the_majority_needs_is_waited_for(bed):
     bed.cluster.kill("web3")
     try:
-        until(lambda: "the servers of Consul would lose their majority" in str(bed.hold(timeout=0, check=True).get("waiting_for")), 30, 0.5)
+        until(lambda: "the servers of Consul would lose their majority" in str(bed.hold(timeout=0, check=True).get("waiting_for")), 30, pause=0.5)
         assert bed.hold(timeout=0)["waiting_for"] == ("without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed")
         assert bed.records() == []
     finally:
@@ -152,7 +150,7 @@ def test_the_majority_with_ipv6(tmp_path):
         assert bed.hold()["done"] and bed.release()["done"]
         consul.kill("web3")
         told = "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
-        until(lambda: bed.hold(timeout=0, check=True).get("waiting_for") == told, 30, 0.5)
+        until(lambda: bed.hold(timeout=0, check=True).get("waiting_for") == told, 30, pause=0.5)
 
 
 def test_servers_without_a_majority_do_not_know(bed):
@@ -362,7 +360,7 @@ class TestEvents:
     def test_a_run_that_is_killed_is_continued(self, bed, site):
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = site.start("handle_events")
-        wait_until(lambda: is_ours(bed.cluster["web1"]), 100, "web1 is out")
+        until(lambda: is_ours(bed.cluster["web1"]), 100, "web1 is out")
         site.kill(process)
         run = site.run(handle_events_timeout=patient(150))
         assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output

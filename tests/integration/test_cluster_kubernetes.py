@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.kubernetes import NEEDED, Cluster
 from tests.support.module import PROGRAM, run_module
-from tests.support.patience import patient
-from tests.support.site import Site, wait_until
+from tests.support.patience import patient, until
+from tests.support.site import Site
 
 pytestmark = [NEEDED, pytest.mark.timeout(240)]
 
@@ -215,7 +215,7 @@ def test_an_event_from_notice_to_end(site, cluster, event_type):
     event_id = site.simulator.post_event(EventType=event_type, Resources=["web1"], **SHORT)
     process = site.start("handle_events")
     watch = Watch(cluster)
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, 60, "approved")
+    until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, 60, "approved")
     assert process.poll() is None, site.finish(process).output
     # Approved only when no pod is left.
     assert cluster.pods_on("web1") == ["etcd-web1", "job-web1", "proxy-web1"] and cluster.is_cordoned("web1")
@@ -233,7 +233,7 @@ def test_a_cancelled_event_and_a_killed_run(site, cluster):
     cluster.grace = 2
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     process = site.start("handle_events")
-    wait_until(lambda: cluster.is_cordoned("web1"), 60, "cordoned")
+    until(lambda: cluster.is_cordoned("web1"), 60, "cordoned")
     site.kill(process)
     site.simulator.cancel(event_id)
     run = site.run()

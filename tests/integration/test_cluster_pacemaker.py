@@ -14,10 +14,9 @@ import time
 import pytest
 
 from tests.support.cluster_bed import EVENT, Bed, only
-from tests.support.nodes import NODES, until
+from tests.support.nodes import NODES
 from tests.support.pacemaker import NEEDS, PROGRAMS, Cluster
-from tests.support.patience import patient
-from tests.support.site import wait_until
+from tests.support.patience import patient, until
 
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_pacemaker.py hold the same with recorded answers, in a second.
 pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
@@ -32,7 +31,7 @@ class PacemakerBed(Bed):
 
     def settled(self):
         """Wait until all resources run."""
-        until(lambda: sum(self.running().values()) == self.cluster.resources)
+        until(lambda: sum(self.running().values()) == self.cluster.resources, 30)
 
 
 @pytest.fixture(name="cluster", scope="module")
@@ -90,7 +89,7 @@ def test_an_operator_s_standby_stays(bed):
     assert not bed.release()["changed"]
     assert node.must("crm_attribute", "--node", "web1", "--name", "standby", "--query", "--quiet").strip() == "on"
     node.must("crm_attribute", "--node", "web1", "--name", "standby", "--delete")
-    until(lambda: bed.cluster.online(node) == {"web1", "web2"})
+    until(lambda: bed.cluster.online(node) == {"web1", "web2"}, 30)
 
 
 def test_what_an_operator_removed_is_told_and_left(bed):
@@ -151,7 +150,7 @@ def test_a_cluster_that_does_not_answer(bed):
     finally:
         node.must("kill", "-CONT", pid)
     assert bed.records() == []
-    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web1", "web2"})
+    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web1", "web2"}, 30)
     bed.settled()
 
 
@@ -160,13 +159,13 @@ def test_a_reboot_of_the_node(bed):
     assert bed.hold()["done"]
     node = bed.cluster["web1"]
     node.halt()
-    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web2"})
+    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web2"}, 30)
     early = bed.running("web2")
     bed.cluster.boot("web1")
     starting = bed.release(timeout=0)
     assert not starting["done"] and "Pacemaker (ha): " in starting["waiting_for"], starting
     bed.cluster.start(node)
-    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web1", "web2"}, 60, 0.3)
+    until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web1", "web2"}, 60, pause=0.3)
     assert early["web2"] == 3 and bed.running("web2") == {"web1": 0, "web2": 3}
     released = bed.release(timeout=30)
     assert released["done"] and released["conflicts"] == [] and bed.records() == []
@@ -195,7 +194,7 @@ class TestHandleEvents:
 
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
         process = ready.start("handle_events")
-        wait_until(lambda: out() or process.poll() is not None, 60, "nothing runs on web1")
+        until(lambda: out() or process.poll() is not None, 60, "nothing runs on web1")
         run = ready.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert seen["web1"] == 0
@@ -209,7 +208,7 @@ class TestHandleEvents:
         second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
         third = None
         process = ready.start("handle_events", handle_events_timeout=patient(120))
-        wait_until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
+        until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         assert bed.running()["web2"] == 3 and ready.admin_states()["web2"] == "ready"
         run = ready.finish(process)
         assert run.status == 0, run.output
@@ -217,7 +216,7 @@ class TestHandleEvents:
         assert {run.event(event)["outcome"] for event in (first, second)} == {"completed"}
         third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1, NoticeSeconds=600)
         process = ready.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
-        wait_until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
+        until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         ready.simulator.cancel(third)
         run = ready.finish(process)
         assert run.status == 0 and run.event(third)["outcome"] == "cancelled", run.output
@@ -227,7 +226,7 @@ class TestHandleEvents:
     def test_a_controller_that_is_killed(self, ready, bed):
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = ready.start("handle_events")
-        wait_until(lambda: "graceful-azure-web1" in bed.cluster.constraints(bed.cluster["web2"]), 60, "the constraint is set")
+        until(lambda: "graceful-azure-web1" in bed.cluster.constraints(bed.cluster["web2"]), 60, "the constraint is set")
         ready.kill(process)
         run = ready.run()
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output

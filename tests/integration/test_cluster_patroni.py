@@ -19,9 +19,9 @@ import pytest
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
+from tests.support.patience import until
 from tests.support.patroni import NEEDED, Cluster, Writers
 from tests.support.processes import descendants, kill
-from tests.support.site import wait_until
 
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
 
@@ -46,7 +46,7 @@ def find_leader(cluster):
 @pytest.fixture(name="writers")
 def make_writers(cluster, leader):
     writers = Writers(cluster)
-    wait_until(lambda: len(writers.acknowledged()) > 50, 30, "the writers write")
+    until(lambda: len(writers.acknowledged()) > 50, 30, "the writers write")
     yield writers
     writers.stop()
 
@@ -88,7 +88,7 @@ def test_a_leader_that_is_killed_leaves_a_gap(cluster, leader, writers):
     """What the drain step saves. Otherwise the measure proves nothing."""
     leader.end()
     try:
-        wait_until(lambda: cluster.leader() not in (None, leader.name), 60, "another member leads")
+        until(lambda: cluster.leader() not in (None, leader.name), 60, "another member leads")
         time.sleep(2)
     finally:
         leader.start()
@@ -107,7 +107,7 @@ def test_a_replica_is_not_touched(cluster, leader, tmp_path):
 def test_a_paused_cluster_is_left_alone_but_by_force(cluster, leader, writers, tmp_path):
     leader.post("/config", method="PATCH", pause=True)
     try:
-        wait_until(lambda: '"pause": true' in leader.read("/cluster")[1], 30, "the cluster is paused")
+        until(lambda: '"pause": true' in leader.read("/cluster")[1], 30, "the cluster is paused")
         waits = hold(tmp_path, leader)
         assert not waits["changed"] and "somebody works on it" in waits["waiting_for"], waits
         assert cluster.leader() == leader.name
@@ -125,7 +125,7 @@ def test_a_planned_switchover_is_left_alone(cluster, leader, tmp_path):
     other = next(name for name in cluster.nodes if name != leader.name)
     assert leader.post("/switchover", leader=leader.name, candidate=other, scheduled_at=at)[0] == 202
     try:
-        wait_until(lambda: "scheduled_switchover" in leader.read("/cluster")[1], 30, "it is planned")
+        until(lambda: "scheduled_switchover" in leader.read("/cluster")[1], 30, "it is planned")
         waits = hold(tmp_path, leader)
         assert not waits["changed"] and "a switchover is planned for" in waits["waiting_for"], waits
         assert "scheduled_switchover" in leader.read("/cluster")[1] and cluster.leader() == leader.name
@@ -151,14 +151,14 @@ def test_a_leader_that_streams_to_nobody_is_waited_for(cluster, leader, writers,
     cluster.sql("ALTER ROLE replicator NOLOGIN")
     try:
         cluster.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
-        wait_until(lambda: cluster.streaming(leader.name) == set(), 30, "nobody gets what is written")
+        until(lambda: cluster.streaming(leader.name) == set(), 30, "nobody gets what is written")
         waits = hold(tmp_path, leader)
         said = f"{leader.name} does not stream what is written there to any member that can become the leader"
         assert not waits["done"] and not waits["changed"] and waits["waiting_for"].startswith(said), waits
         assert cluster.leader() == leader.name
     finally:
         cluster.sql("ALTER ROLE replicator LOGIN")
-    wait_until(lambda: cluster.streaming(leader.name), 30, "somebody gets what is written")
+    until(lambda: cluster.streaming(leader.name), 30, "somebody gets what is written")
     taken = hold(tmp_path, leader, timeout=50)
     assert taken["done"] and cluster.leader() != leader.name, taken
     assert hold(tmp_path, leader, "absent")["done"]

@@ -15,9 +15,9 @@ import pytest
 from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
+from tests.support.patience import until
 from tests.support.processes import descendants, kill
 from tests.support.rabbitmq import NEEDS, PLAIN, Publisher, RabbitMQ
-from tests.support.site import wait_until
 
 # tests/unit/plugins/module_utils/test_cluster_rabbitmq.py holds the same with recorded answers, in a second.
 pytestmark = [*NEEDS, pytest.mark.long, pytest.mark.timeout(600)]
@@ -48,7 +48,7 @@ def test_out_drained_and_back(bed):
     dry = bed.hold(check=True)
     assert dry["changed"] and bed.records() == [] and not node.is_out()
     with Publisher(bed.cluster) as publisher:
-        wait_until(lambda: len(publisher.confirmed) > 20, 20, "messages are confirmed")
+        until(lambda: len(publisher.confirmed) > 20, 20, "messages are confirmed")
         held = bed.hold()
         assert held["done"] and held["changed"] and only(held)["condition"] == "held", held
         assert node.is_out() and node.leads() == 0 and not node.listens()
@@ -173,7 +173,7 @@ class TestEvents:
             assert not node.is_out()
 
         site.see_through("Reboot", "web1", reboot)
-        wait_until(node.listens, 10, "it serves again")
+        until(node.listens, 10, "it serves again")
 
     def test_freeze(self, bed, site):
         def freeze(_name):

@@ -15,9 +15,8 @@ from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
 from tests.support.needs import NEEDS_IPV6
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
-from tests.support.site import wait_until
 
 pytestmark = [NEEDED, pytest.mark.timeout(300)]
 
@@ -116,7 +115,7 @@ class TestLong:
     def test_without_the_order_writes_are_lost(self, cluster, writers):
         """Otherwise the counting proves nothing."""
         cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
-        wait_until(lambda: cluster["redis1"].role == "slave", 60, "Sentinel makes the former master a replica")
+        until(lambda: cluster["redis1"].role == "slave", 60, "Sentinel makes the former master a replica")
         time.sleep(1)
         writers.stop()
         assert len(writers.lost()) > 10
@@ -153,7 +152,7 @@ class TestLong:
         node.ask("CONFIG", "SET", "replica-priority", 30)
         assert hold(tmp_path, node, timeout=20)["done"]
         cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
-        wait_until(lambda: "replica-priority 0" in node.configuration.read_text(), 60, "its file has the priority")
+        until(lambda: "replica-priority 0" in node.configuration.read_text(), 60, "its file has the priority")
         assert hold(tmp_path, node)["done"] and cluster.master().name == "redis3"
         given = hold(tmp_path, node, "absent", timeout=20)
         assert given["done"] and given["conflicts"] == []
@@ -170,7 +169,7 @@ class TestLong:
             waits.update(hold(tmp_path, node, check=True))
             return not waits["done"]
 
-        wait_until(waited, 30, "Sentinel knows the priorities")
+        until(waited, 30, "Sentinel knows the priorities")
         waits = hold(tmp_path, node)
         assert not waits["changed"] and waits["waiting_for"].startswith(f"no replica of {GROUP} can become its master")
         assert node.role == "master"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.cluster_bed import Bed, only
-from tests.support.nodes import NODES, until
-from tests.support.patience import patient
-from tests.support.site import wait_until
+from tests.support.nodes import NODES
+from tests.support.patience import patient, until
 from tests.support.slurm import NEEDS, PROGRAMS, Cluster
 
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_slurm.py hold the same with recorded answers, in a second.
@@ -24,7 +23,7 @@ class SlurmBed(Bed):
 
     def is_as_before(self):
         """For a moment after it is resumed, the controller does not know whether the node responds."""
-        until(lambda: self.shown() == ("IDLE", ""))
+        until(lambda: self.shown() == ("IDLE", ""), 30)
 
     def shown(self, name="web1"):
         """State and reason, as the controller keeps them."""
@@ -41,7 +40,7 @@ def make_cluster(tmp_path_factory):
 def make_bed(cluster, tmp_path):
     yield SlurmBed(cluster, tmp_path)
     try:
-        until(lambda: all(cluster.state(name) == "IDLE" for name in cluster.workers))
+        until(lambda: all(cluster.state(name) == "IDLE" for name in cluster.workers), 30)
     finally:
         # A test that failed leaves nothing to the next one.
         cluster["ctl"].run("scancel", "--user=root")
@@ -58,7 +57,7 @@ def test_no_job_is_lost(bed):
         return bed.cluster["ctl"].must(*words, "--wrap", f"sleep {seconds}; hostname >> {done}/$SLURM_JOB_ID").strip()
 
     first = submit(f"0; until [ -e {bed.folder}/enough ]; do sleep 0.2; done", "--nodelist=web1")
-    until(lambda: bed.cluster.jobs().get(first) == ["RUNNING", "web1"])
+    until(lambda: bed.cluster.jobs().get(first) == ["RUNNING", "web1"], 30)
     jobs = [first, *(submit(1) for _number in range(8))]
     at_once = bed.hold(timeout=0)
     assert not at_once["done"] and at_once["waiting_for"].endswith("on web1") and bed.shown()[1].startswith("graceful.azure: Azure scheduled event (")
@@ -83,7 +82,7 @@ def test_check_mode_and_a_second_run(bed):
 
 def test_a_long_job_is_requeued_if_that_is_wanted(bed):
     job = bed.cluster.submit(120, "web1")
-    until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"])
+    until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"], 30)
     held = bed.hold(options={"requeue": True})
     assert held["done"], held
     assert bed.cluster.jobs()[job] == ["PENDING"]
@@ -110,14 +109,14 @@ def test_what_an_administrator_changed_is_told_and_left(bed, words, left):
     assert bed.hold()["conflicts"]
     if left == ("IDLE", ""):
         # It was drained once more. Who resumes it for the second time wants it so.
-        until(lambda: bed.shown() == ("IDLE+DRAIN", "graceful.azure: Azure scheduled event"))
+        until(lambda: bed.shown() == ("IDLE+DRAIN", "graceful.azure: Azure scheduled event"), 30)
         bed.cluster["ctl"].must("scontrol", "update", "nodename=web1", *words)
         assert not bed.hold(timeout=0)["done"]
     # On a busy machine a node may not answer for a moment, and Slurm shows that, too.
-    until(lambda: bed.shown() == left)
+    until(lambda: bed.shown() == left, 30)
     released = bed.release()
     assert released["conflicts"] and bed.records() == []
-    until(lambda: bed.shown() == left)
+    until(lambda: bed.shown() == left, 30)
     bed.cluster["ctl"].run("scontrol", "update", "nodename=web1", "state=resume")
 
 
@@ -126,7 +125,7 @@ def test_a_reboot_of_the_node(bed):
     assert bed.hold()["done"]
     node = bed.cluster["web1"]
     node.halt()
-    until(lambda: bed.cluster.state("web1").startswith("DOWN"), 60, 0.5)
+    until(lambda: bed.cluster.state("web1").startswith("DOWN"), 60, pause=0.5)
     bed.cluster.boot("web1")
     early = bed.release(timeout=0)
     assert not early["done"] and "Slurm (batch): " in early["waiting_for"], early
@@ -138,11 +137,11 @@ def test_a_reboot_of_the_node(bed):
 def test_without_a_controller(bed):
     ctl = bed.cluster["ctl"]
     ctl.must("pkill", "slurmctld")
-    until(lambda: ctl.run("pgrep", "slurmctld").returncode)
+    until(lambda: ctl.run("pgrep", "slurmctld").returncode, 30)
     failed = bed.hold()
     assert failed["failed"] and "Slurm (batch): `scontrol show node` failed: " in failed["msg"] and bed.records() == []
     ctl.start("slurmctld", "-D")
-    until(lambda: bed.cluster.state("web1") == "IDLE", 30, 0.3)
+    until(lambda: bed.cluster.state("web1") == "IDLE", 30, pause=0.3)
 
 
 class TestHandleEvents:
@@ -158,10 +157,10 @@ class TestHandleEvents:
     @pytest.mark.parametrize("kind", ["Reboot", "Freeze"])
     def test_an_event_waits_for_the_job(self, ready, bed, kind):
         job = bed.cluster.submit(20, "web1")
-        until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"])
+        until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"], 30)
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = ready.start("handle_events", handle_events_timeout=patient(100))
-        wait_until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
+        until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         while bed.cluster.jobs():
             assert ready.simulator.event(event_id)["Approvals"] == []
         run = ready.finish(process)
@@ -172,7 +171,7 @@ class TestHandleEvents:
     def test_cancelled(self, ready, bed):
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600)
         process = ready.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
-        wait_until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
+        until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         ready.simulator.cancel(event_id)
         run = ready.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "cancelled", run.output
@@ -182,7 +181,7 @@ class TestHandleEvents:
     def test_a_controller_that_is_killed(self, ready, bed):
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = ready.start("handle_events")
-        wait_until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
+        until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         ready.kill(process)
         run = ready.run(handle_events_timeout=patient(100))
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output

@@ -19,10 +19,9 @@ import yaml
 
 from tests.support.checkout import BUILD, ROOT
 from tests.support.others import unpack
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.prometheus import Dashboard, Prometheus, needs_prometheus
 from tests.support.receiver import Receiver
-from tests.support.site import wait_until
 from tests.support.watcher import HURRY, Watcher
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -40,7 +39,7 @@ def make_watcher(tmp_path, site):
     (tmp_path / "web1").mkdir()
     watcher.set(textfile=tmp_path / "web1" / "watcher.prom")
     watcher.start()
-    wait_until(Path(watcher.settings["textfile"]).exists, 30, "the watcher has written")
+    until(Path(watcher.settings["textfile"]).exists, 30, "the watcher has written")
     yield watcher
     watcher.close()
 
@@ -60,8 +59,8 @@ def test_no_panel_is_empty(site, watcher, tmp_path):
             assert run.status == 0, run.output
         # Other hosts, handled by runs of their own.
         (written.parent / "db.1-eu.prom").write_text(written.read_text().replace('group="web"', 'group="db.1-eu"'))
-        wait_until(lambda: prometheus.label_values("graceful_azure_hosts", "group") == ["db.1-eu", "web"], 30, "both files are read")
-        wait_until(lambda: prometheus.query('graceful_azure_events_over_total{group="web"} == 2'), 30, "the end is read")
+        until(lambda: prometheus.label_values("graceful_azure_hosts", "group") == ["db.1-eu", "web"], 30, "both files are read")
+        until(lambda: prometheus.query('graceful_azure_events_over_total{group="web"} == 2'), 30, "the end is read")
         # The last of the moments that are asked for is not before that.
         ended = time.time() + 1
         # The host is back somewhat later than its event is gone.
@@ -148,7 +147,7 @@ def test_each_alert_says_whom_it_is_about_and_what_to_do(tmp_path):
         def missing():
             return {(name, words) for name, words in ALERTS if not any(name == other and summary.startswith(words) for other, summary in told())}
 
-        wait_until(lambda: not missing(), 60, "all alerts have come")
+        until(lambda: not missing(), 60, "all alerts have come")
         assert len(told()) == len(ALERTS), told()
         for alert in alerts():
             labels, notes = alert["labels"], alert["annotations"]

@@ -24,7 +24,7 @@ from tests.support import redis_sentinel
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.nginx import Nginx
-from tests.support.nodes import until
+from tests.support.patience import until
 from tests.support.playbook import Playbook
 from tests.support.ports import free_port
 from tests.support.roles import pretend_systemctl
@@ -133,7 +133,7 @@ class TestHaproxy:
         site.ask("set server www/web2 state maint")
         client = threading.Thread(target=urllib.request.urlopen, args=("http://127.0.0.1:%d/?slow" % site.ports["door"],))
         client.start()
-        until(lambda: ",web1,0,0,1," in site.ask("show stat"))
+        until(lambda: ",web1,0,0,1," in site.ask("show stat"), 30)
         duties = [site.entry, "app"]
         busy = bed.out(duties, timeout=0)
         assert not busy["done"] and busy["waiting_for"] == ["1 session, 0 queued at www/web1"]

@@ -19,12 +19,12 @@ import urllib.request
 import pytest
 
 from tests.support.checkout import BUILD
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.programs import Rulebook
 from tests.support.service import Service
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
 
@@ -76,7 +76,7 @@ def test_what_was_left(site, start):
         site.write_inventory(web1={"graceful_azure_health_url": f"{service.url}/"})
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
         run = site.start("handle_events")
-        wait_until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
+        until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
         site.kill(run)
         # It answered before the event, or the run would not have taken the host out.
         assert service.seen
@@ -85,13 +85,13 @@ def test_what_was_left(site, start):
         site.simulator.ask("POST", f"/events/{event_id}/complete")
         assert site.admin_states()["web1"] == "drain"
         start("handle_events", imds_urls=list(site.simulator.urls.values()))
-        wait_until(lambda: service.seen, 90, "the service asked")
+        until(lambda: service.seen, 90, "the service asked")
         later = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=5, SettleSeconds=1)
-        wait_until(lambda: is_over(site, later), 60, "what is new over")
+        until(lambda: is_over(site, later), 60, "what is new over")
         assert site.admin_states()["web1"] == "drain"
         up.set()
         site.await_state("web1", "ready", 30)
-        wait_until(lambda: site.records() == [], 60, "nothing held any more")
+        until(lambda: site.records() == [], 60, "nothing held any more")
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
 
 
@@ -102,13 +102,13 @@ def test_what_the_metadata_service_shows(site, start):
     rulebook = start("handle_events", imds_urls=list(site.simulator.urls.values()))
     first = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
     site.await_state("web1", "drain", 90)
-    wait_until(lambda: site.simulator.event(first)["Approvals"], 60, "the first approved")
+    until(lambda: site.simulator.event(first)["Approvals"], 60, "the first approved")
     # The first goes on until it is told to end: nobody waits for it.
     later = [site.simulator.post_event(EventType="Freeze", Resources=[name], ImpactSeconds=2, SettleSeconds=1) for name in ("web2", "web1")]
-    wait_until(lambda: is_over(site, later[0]), 60, "the second over")
+    until(lambda: is_over(site, later[0]), 60, "the second over")
     site.await_state("web2", "ready", 60)
     assert site.admin_states()["web1"] == "drain"
-    wait_until(lambda: is_over(site, later[1]), 60, "the third over")
+    until(lambda: is_over(site, later[1]), 60, "the third over")
     assert site.admin_states()["web1"] == "drain"
     site.simulator.ask("POST", f"/events/{first}/complete")
     site.await_state("web1", "ready", 60)
@@ -138,7 +138,7 @@ def reporter(start, by="hmac_secret", **more):
             return None
 
     report.rulebook = rulebook
-    wait_until(lambda: report("web1", "E1", secret="another") is not None, 90, "the webhook")
+    until(lambda: report("web1", "E1", secret="another") is not None, 90, "the webhook")
     return report
 
 
@@ -150,20 +150,20 @@ def test_what_a_watcher_reports(site, start):
     report = reporter(start, environment={"EDA_MAX_CONCURRENT_ACTIONS": "3"})
     assert report("web1", "E1", secret="another") in (401, 403)
     # The run for what was left, which need not be waited for, but takes time of its own.
-    wait_until(lambda: "PLAY RECAP" in report.rulebook.text(), 90, "the first run")
+    until(lambda: "PLAY RECAP" in report.rulebook.text(), 90, "the first run")
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1", "web2"], ImpactSeconds=None)
     assert report("web1,web2", event_id, source="somebody else") == 200
     assert report("{{ lookup('pipe', 'touch " + str(site.folder / "found") + "') }}", "E2") == 200
     assert [report("web1,web2", event_id, host=name, why="repeat") for name in ("web1", "web2") * 5] == [200] * 10
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "the event approved")
+    until(lambda: site.simulator.event(event_id)["Approvals"], 90, "the event approved")
     # Nobody waits for the first.
     other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], ImpactSeconds=1, SettleSeconds=1)
     assert report("web3", other) == 200
-    wait_until(lambda: is_over(site, other), 60, "the other event over")
+    until(lambda: is_over(site, other), 60, "the other event over")
     site.await_state("web3", "ready", 60)
     assert site.admin_states()["web1"] == site.admin_states()["web2"] == "drain"
     site.simulator.ask("POST", f"/events/{event_id}/complete")
-    wait_until(lambda: site.records() == [], 60, "nothing held any more")
+    until(lambda: site.records() == [], 60, "nothing held any more")
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     time.sleep(1)
     # One of them when it started.
@@ -200,7 +200,7 @@ def test_by_token_and_a_run_that_fails_is_tried_again(site, start):
     report = reporter(start, by="token", rulebook=instead(site, task))
     assert report("web1", "E1", secret="another") == 401
     assert report("web1", "E1") == 200
-    wait_until(lambda: len(log.read_text().split()) == 4, 60, "four runs")
+    until(lambda: len(log.read_text().split()) == 4, 60, "four runs")
     time.sleep(2)
     # The one at the start, too.
     assert sorted(log.read_text().split()) == ["web", "web", "web1", "web1"]
@@ -229,7 +229,7 @@ def test_lanes(site, start):
     targets = ("web1", "web2", "web3", "web4", "web1,web2", "web2,web4", "web4", "web1,web3", "web2")
     for event_id, target in enumerate(targets):
         assert report(target, str(event_id)) == 200
-    wait_until(lambda: log.exists() and log.read_text().count("end") == 1 + len(targets), 180, "every run")
+    until(lambda: log.exists() and log.read_text().count("end") == 1 + len(targets), 180, "every run")
     runs = [run for run in runs_of(log) if run[0] != {"web"}]
     together = [one[0] | other[0] for one, other in itertools.combinations(runs, 2) if one[1] < other[2] and other[1] < one[2]]
     assert {"web2", "web3"} in together

@@ -25,11 +25,11 @@ from graceful_azure_watcher.hold import FastHold
 from graceful_azure_watcher.settings import DEFAULTS
 
 from tests.support.checkout import ROOT, must_pass
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
-from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting, until
+from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting
 
 # Nothing moves an event on but the test.
 STILL = {"NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, "NotBefore": ""}
@@ -52,7 +52,7 @@ def running(watcher):
     """Started, and answered by its service."""
     process = watcher.start()
     path = watcher.folder / "run/status.json"
-    until(lambda: path.exists() and json.loads(path.read_text())["answers"], otherwise=watcher.log.read_text)
+    until(lambda: path.exists() and json.loads(path.read_text())["answers"], 15, what=watcher.log.read_text)
     return process
 
 
@@ -68,16 +68,16 @@ def test_a_command_from_appeared_to_gone(simulator, watcher, tmp_path):
     (appeared,) = watcher.wait_for("appeared")
     assert time.time() - posted < 3
     assert appeared["event_id"] == event_id
-    until(lambda: noted(tmp_path / "noted"))
+    until(lambda: noted(tmp_path / "noted"), 15)
     watcher.wait_for("action_started", 2)  # repeated, since something stands
     simulator.start(event_id)
     watcher.wait_for("changed")
     # One that was under way ends first.
-    until(lambda: "changed" in [document["why"] for document in noted(tmp_path / "noted")])
+    until(lambda: "changed" in [document["why"] for document in noted(tmp_path / "noted")], 15)
     simulator.complete(event_id)
     watcher.wait_for("gone")
-    until(lambda: noted(tmp_path / "noted")[-1]["gone"])
-    until(lambda: json.loads((tmp_path / "data/state.json").read_text()) == {"begun": []})
+    until(lambda: noted(tmp_path / "noted")[-1]["gone"], 15)
+    until(lambda: json.loads((tmp_path / "data/state.json").read_text()) == {"begun": []}, 15)
     documents = noted(tmp_path / "noted")
     assert [document["why"] for document in documents if document["why"] != "repeat"] == ["appeared", "changed", "gone"]
     assert all(document["target"] == "www_1,www_2" for document in documents)
@@ -99,7 +99,7 @@ def test_never_two_at_once_and_ended_with_the_watcher(simulator, watcher, tmp_pa
     watcher.set(action="run", command=noting(tmp_path / "noted", "import time", "time.sleep(60)"))
     process = running(watcher)
     event_id = simulator.post_event(**STILL)
-    until(lambda: noted(tmp_path / "noted"))
+    until(lambda: noted(tmp_path / "noted"), 15)
     simulator.start(event_id)
     watcher.wait_for("changed")
     time.sleep(0.5)
@@ -151,7 +151,7 @@ def test_one_look_that_somebody_has_enough_of(simulator, watcher, tmp_path):
     watcher.set(action="run", command=["sh", "-c", 'echo $$ > "$0"; exec sleep 60', str(tmp_path / "pid")])
     simulator.post_event(**STILL)
     process = watcher.start("--once")
-    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 15)
     process.send_signal(signal.SIGINT)
     assert process.wait(patient(5)) == 1
     assert "Traceback" not in watcher.log.read_text()
@@ -171,7 +171,7 @@ def test_killed_while_its_command_runs(simulator, watcher, tmp_path):
     watcher.set(action="run", command=noting(tmp_path / "noted", "import os, time", f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.05)"))
     process = running(watcher)
     event_id = simulator.post_event(**STILL)
-    until(lambda: noted(tmp_path / "noted"))
+    until(lambda: noted(tmp_path / "noted"), 15)
     process.kill()
     process.wait()
     simulator.cancel(event_id)
@@ -246,7 +246,7 @@ def test_an_answer_without_the_event_undoes_no_fast_path(simulator, watcher, tmp
     watcher.wait_for("fast_path_done")
     simulator.fault({fault: True}, vm="www_1", times=1)
     asked = len(simulator.requests("www_1"))
-    until(lambda: len(simulator.requests("www_1")) >= asked + 9)
+    until(lambda: len(simulator.requests("www_1")) >= asked + 9, 15)
     assert (watcher.lines("gone"), noted(tmp_path / "undone")) == ([], [])
     assert list(watcher.record()["events"]) == [event_id]
     simulator.cancel(event_id)
@@ -310,14 +310,14 @@ def test_a_job_that_fails_is_launched_again_and_one_that_has_finished_everything
         watcher.wait_for("action_done")
         awx.end(awx.jobs[0], "failed")
         assert watcher.wait_for("action_failed")[0]["text"] == "job 100 has failed"
-        until(lambda: len(awx.jobs) == 2)
+        until(lambda: len(awx.jobs) == 2, 15)
         simulator.start(event_id)
         simulator.complete(event_id)
         watcher.wait_for("gone")
         hosts = {"web1": {"state": "restored", "reason": ""}}
         awx.jobs[1].update(artifacts={"graceful_azure": [{"event_id": event_id, "outcome": "completed", "hosts": hosts}]})
         awx.end(awx.jobs[1])
-        until(lambda: json.loads((tmp_path / "data/state.json").read_text())["begun"] == [])
+        until(lambda: json.loads((tmp_path / "data/state.json").read_text())["begun"] == [], 15)
         assert watcher.lines("action_done")[-1]["text"] == "job 101 has finished it"
         assert len(awx.jobs) == 2
 
@@ -496,14 +496,14 @@ def test_the_status_tells_of_an_action_that_fails(simulator, watcher):
     with Webhook() as webhook:
         watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret("rev0ked"))
         running(watcher)
-        until(lambda: watcher.run("--status").returncode == 0)
+        until(lambda: watcher.run("--status").returncode == 0, 15)
         simulator.post_event(**STILL)
         watcher.wait_for("action_refused")
-        until(lambda: watcher.metrics()["action_failing"] == 1)
+        until(lambda: watcher.metrics()["action_failing"] == 1, 15)
         assert watcher.run("--status").returncode == 1
         watcher.secret(TOKEN)
         watcher.wait_for("action_done")
-        until(lambda: watcher.metrics()["action_failing"] == 0)
+        until(lambda: watcher.metrics()["action_failing"] == 0, 15)
         assert watcher.run("--status").returncode == 0
     assert abs(watcher.metrics()["last_answer_timestamp_seconds"] - time.time()) < 15
 
@@ -513,12 +513,12 @@ def test_the_status_tells_of_a_fast_path_that_fails(simulator, watcher, tmp_path
     running(watcher)
     simulator.post_event(EventType="Preempt", **STILL)
     watcher.wait_for("fast_path_failed")
-    until(lambda: watcher.metrics()["fast_path_failing"] == 1)
+    until(lambda: watcher.metrics()["fast_path_failing"] == 1, 15)
     shown = watcher.run("--status")
     assert shown.returncode == 1 and "fast path failed" in shown.stdout
     (tmp_path / "mended").touch()
     watcher.wait_for("fast_path_done")
-    until(lambda: watcher.metrics()["fast_path_failing"] == 0)
+    until(lambda: watcher.metrics()["fast_path_failing"] == 0, 15)
     assert watcher.run("--status").returncode == 0
 
 
@@ -581,7 +581,7 @@ def test_a_service_that_errs_is_silent_and_comes_back(simulator, watcher, tmp_pa
     assert 0.6 <= float(again["seconds"]) < 5
     assert len(watcher.lines("no_answer")) == 1 and "503" in watcher.lines("no_answer")[0]["text"]
     assert watcher.lines("gone") == []
-    until(lambda: watcher.metrics()["errors_total"] >= 3)
+    until(lambda: watcher.metrics()["errors_total"] >= 3, 15)
     simulator.fault({"Status": 429, "Headers": {"Retry-After": "1"}}, times=1)
     watcher.wait_for("answers_again", 2)
     times = [request["Time"] for request in simulator.requests("www_1")]
@@ -806,7 +806,7 @@ def test_the_commands_of_the_readme_run_it_without_systemd(simulator, tmp_path):
     assert subprocess.run([*command, "--check"], capture_output=True, check=False, timeout=patient(20)).returncode == 0
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert "what=started" in process.stderr.readline()
-        until(lambda: subprocess.run([*command, "--status"], capture_output=True, check=False, timeout=patient(20)).returncode == 0)
+        until(lambda: subprocess.run([*command, "--status"], capture_output=True, check=False, timeout=patient(20)).returncode == 0, 15)
         process.terminate()
         assert process.wait(patient(10)) == 0
 

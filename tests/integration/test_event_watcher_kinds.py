@@ -12,8 +12,8 @@ import pytest
 
 from tests.support.guests import booted
 from tests.support.pages import PACKAGES
+from tests.support.patience import until
 from tests.support.watched import ON_HOST, measure, measure_fast_path, watched_under_load
-from tests.support.watcher import until
 
 
 @pytest.fixture(scope="module", name="guests")

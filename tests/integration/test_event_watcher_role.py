@@ -21,8 +21,8 @@ from tests.bed import kernel
 from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
 from tests.support.guests import ENTRY, booted
+from tests.support.patience import until
 from tests.support.receiver import TOKEN, Webhook, certificate
-from tests.support.watcher import until
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
 COPY = "ansible.builtin.copy"

@@ -19,9 +19,9 @@ import pytest
 
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.roles import pretend_systemctl, write_noting_tasks
-from tests.support.site import Site, until_said, wait_until
+from tests.support.site import Site, until_said
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -298,7 +298,7 @@ def test_a_stranger_in_the_event(site):
     site.simulator.start(event_id)
     # On a busy machine a pass may take longer than an impact. One that has not seen it start may call it cancelled.
     answered = len(site.simulator.requests("web1"))
-    wait_until(lambda: len(site.simulator.requests("web1")) > answered + 1, 60, "web1 asked again")
+    until(lambda: len(site.simulator.requests("web1")) > answered + 1, 60, "web1 asked again")
     site.simulator.complete(event_id)
     run = site.finish(process)
     assert run.status == 0, run.output
@@ -316,7 +316,7 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     rules = [{"name": "as it is", "action": "approve"}]
     process = site.start("handle_events", handle_events_timeout=patient(40), graceful_azure_rules=rules, graceful_azure_min_in_service=0)
-    wait_until(lambda: list(site.records()), 60, "the record of the approval")
+    until(lambda: list(site.records()), 60, "the record of the approval")
     run = site.finish(process)
     failed = re.findall(r"^\d\d:\d\d:\d\d \S+  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
     assert len(failed) >= 2, run.output
@@ -447,7 +447,7 @@ def test_a_name_that_leads_elsewhere_while_it_is_held(site):
     with socket.create_connection(("127.0.0.1", ours)):
         site.haproxy.ask("set server www/web1 addr 127.0.0.1 port 2")
         site.haproxy.ask(f"set server www/spare addr 127.0.0.1 port {ours}")
-        wait_until(lambda: site.haproxy.flags("www", "spare")[0] == 8, 30, "spare out")
+        until(lambda: site.haproxy.flags("www", "spare")[0] == 8, 30, "spare out")
         assert site.simulator.event(event_id)["Approvals"] == []
     run = site.finish(process)
     assert run.status == 0, run.output
@@ -717,7 +717,7 @@ def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
         site.write_inventory({"graceful_azure_duties": [outer, *site.duties()]}, balancers=("lb1", "edge"))
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=0)
         process = site.start("handle_events", handle_events_timeout=patient(200))
-        wait_until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")
+        until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")
         assert site.admin_states() == {"web1": "drain", "web2": "ready"}
         assert (edge.flags("shop", "shop_web1")[0], edge.flags("shop", "shop_web2")[0]) == (8, 0)
         held = site.run("holds")

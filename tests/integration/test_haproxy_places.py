@@ -12,7 +12,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside, _haproxy_hold
@@ -23,9 +22,8 @@ from tests.support.calls import call
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
-from tests.support.patience import patient
+from tests.support.patience import until
 from tests.support.ports import free_port
-from tests.support.site import wait_until
 from tests.support.web import Web
 
 TWO = """
@@ -191,13 +189,13 @@ class TestNamesThatMove:
         dns = Dns("127.0.0.2")
         try:
             haproxy = start(dns.resolvers() + "backend www\n  server-template web 3 web.test:80 resolvers ours init-addr none\n")
-            until(lambda: addresses(haproxy)[0] == "127.0.0.2")
+            until(lambda: addresses(haproxy)[0] == "127.0.0.2", 10)
             hold(haproxy.socket)
             dns.addresses[:] = ["127.0.0.3"]
             haproxy.restart()
-            until(lambda: addresses(haproxy)[0] == "127.0.0.3")
+            until(lambda: addresses(haproxy)[0] == "127.0.0.3", 10)
             dns.addresses.append("127.0.0.2")
-            until(lambda: "127.0.0.2" in addresses(haproxy)[1:])
+            until(lambda: "127.0.0.2" in addresses(haproxy)[1:], 10)
             seen = places(look(haproxy.socket))
             assert (seen["www/web1"]["condition"], seen["www/web1"]["leads_to"]) == ("lost", {"address": "127.0.0.2", "port": 80})
             (slot,) = [server["server"] for server in seen.values() if server["address"] == "127.0.0.2"]
@@ -216,13 +214,6 @@ def addresses(haproxy):
 
 def out_by_us(haproxy):
     return sorted("%s/%s" % (backend, server) for backend, server, flags, _weight in haproxy.servers() if flags & 9)
-
-
-def until(condition):
-    deadline = time.monotonic() + patient(10)
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 class TestWhoseRecord:
@@ -265,7 +256,7 @@ class TestWhoseRecord:
             haproxy.restart()
         else:
             haproxy.start("-sf", str(haproxy._processes[-1].pid))
-            until(lambda: haproxy._processes[0].poll() is not None)
+            until(lambda: haproxy._processes[0].poll() is not None, 10)
         if os.path.exists(old):
             os.unlink(old)
         seen = look(haproxy.socket)
@@ -415,7 +406,7 @@ class TestPastServers:
         hold(haproxy.socket)
         assert [server["beside"] for server in look(haproxy.socket)["servers"] if server["server"] == "web1"] == [0]
         with self.ask(ports[way]):
-            wait_until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
+            until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
             duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, ThisMachine).on(ThisMachine(None)).see()
             assert "1 request under way to where www/web1 leads, of no server there" in duty["busy"]
             assert any("dispatch" in sentence and "nothing can take it out" in sentence for sentence in duty["busy"])
@@ -424,7 +415,7 @@ class TestPastServers:
         haproxy, ports = begin(to=1)
         hold(haproxy.socket)
         with self.ask(ports["any"]):
-            wait_until(lambda: look(haproxy.socket, addresses=["127.0.0.2"])["beside"] == {"127.0.0.2": 1}, 10, "it is seen")
+            until(lambda: look(haproxy.socket, addresses=["127.0.0.2"])["beside"] == {"127.0.0.2": 1}, 10, "it is seen")
             assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
 
     def test_a_check_under_way_is_none(self, start, look, hold, listening):
@@ -435,7 +426,7 @@ class TestPastServers:
             "listen any\n  bind 127.0.0.1:%d\n  server any 0.0.0.0:0\n" % (port, port, free_port())
         )
         hold(haproxy.socket)
-        wait_until(lambda: places(look(haproxy.socket))["www/web1"]["own_ports"], 10, "a check begins")
+        until(lambda: places(look(haproxy.socket))["www/web1"]["own_ports"], 10, "a check begins")
         assert places(look(haproxy.socket))["www/web1"]["beside"] == 0
 
     def test_a_request_at_a_server_that_led_there_before(self, start, look, hold, listening):
@@ -445,7 +436,7 @@ class TestPastServers:
             "listen www\n  bind 127.0.0.1:%d\n  server web1 127.0.0.3:%d disabled\n  server web2 127.0.0.2:%d\n" % (door, port, port),
         )
         with self.ask(door):
-            until(lambda: haproxy.ask("show stat").count(",web2,0,0,1,1,"))
+            until(lambda: haproxy.ask("show stat").count(",web2,0,0,1,1,"), 10)
             haproxy.ask("set server www/web2 addr 127.0.0.3 port %d" % port)
             haproxy.ask("set server www/web1 addr 127.0.0.2 port %d" % port)
             haproxy.ask("set server www/web1 state ready")
@@ -478,13 +469,13 @@ class TestPastServers:
         hold(haproxy.socket)
         monkeypatch.setattr(_haproxy_beside, "own_connections", lambda running: None)
         with self.ask(ports["any"]):
-            wait_until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
+            until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
 
     def test_haproxy_does_not_tell(self, begin, look, hold, monkeypatch):
         haproxy, ports = begin()
         hold(haproxy.socket)
         with self.ask(ports["any"]):
-            until(lambda: haproxy.ask("show sess all").count("addr=127.0.0.2:"))
+            until(lambda: haproxy.ask("show sess all").count("addr=127.0.0.2:"), 10)
 
             def fails(_haproxy):
                 raise _haproxy_beside.HaproxyError("too long")

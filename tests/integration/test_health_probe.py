@@ -23,11 +23,11 @@ from tests.support import load
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir, web_host
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
-from tests.support.site import Site, until_said, wait_until
+from tests.support.site import Site, until_said
 from tests.support.world import reserve_port
 
 pytestmark = pytest.mark.timeout(300)
@@ -145,16 +145,16 @@ def test_a_reboot_under_load_fails_no_request(make_site):
     both = ("web1", "web2")
     site.file("web2").chmod(0o640)
     before = site.file("web2").stat()
-    wait_until(lambda: all(site.up(name) for name in site.names), 20, "all up")
+    until(lambda: all(site.up(name) for name in site.names), 20, "all up")
     records = site.start_load()
     time.sleep(1)
     event_id = site.simulator.post_event(EventType="Reboot", Resources=list(both), ImpactSeconds=3, SettleSeconds=1)
     process = site.start("handle_events")
     failed_at = {}
     for name in both:
-        wait_until(lambda name=name: site.fails(name), 60, f"the health answer of {name} fails")
+        until(lambda name=name: site.fails(name), 60, f"the health answer of {name} fails")
         failed_at[name] = time.monotonic()
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
     # Not before the balancer must have noticed: 0.5 s x 2 + 1 s.
     assert all(time.monotonic() - failed_at[name] >= 2 and not site.up(name) for name in both)
     # The impact.
@@ -167,7 +167,7 @@ def test_a_reboot_under_load_fails_no_request(make_site):
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed", run.output
     assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == dict.fromkeys(both, "restored"), run.output
-    wait_until(lambda: all(site.up(name) for name in site.names), 20, "all up again")
+    until(lambda: all(site.up(name) for name in site.names), 20, "all up again")
     time.sleep(1)
     requests, failed = site.stop_load(records)
     assert not failed and len(requests) > 300, (len(requests), failed[:10])
@@ -209,7 +209,7 @@ def test_a_file_whose_record_is_gone_is_given_back(make_site):
     site = make_site()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     killed = site.start("handle_events", handle_events_sleep=5)
-    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    until(lambda: site.fails("web1"), 60, "the health answer fails")
     site.kill(killed)
     shutil.rmtree(site.folder / "state" / "web1")
     site.simulator.cancel(event_id)
@@ -224,7 +224,7 @@ def test_a_run_that_was_killed_is_continued(make_site):
     site = make_site()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
     killed = site.start("handle_events")
-    wait_until(lambda: site.fails("web1"), 60, "the health answer fails")
+    until(lambda: site.fails("web1"), 60, "the health answer fails")
     site.kill(killed)
     run = site.run()
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
@@ -278,7 +278,7 @@ def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers):
     site.inventory.write_text(json.dumps(content))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
     process = site.start("handle_events")
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
     assert site.fails("web1") and site.admin_states() == {"web1": "drain", "web2": "ready"}
     run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output

@@ -16,10 +16,10 @@ import pytest
 from tests.support.checkout import ROOT
 from tests.support.meanwhile import Meanwhile
 from tests.support.needs import FAR_HOST
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
 from tests.support.processes import dead_helpers, descendants, helpers, kill, marked_helpers
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 from tests.support.sudo_host import PASSWORD, USERS, SudoHost
 
 pytestmark = pytest.mark.timeout(120)
@@ -65,7 +65,7 @@ def bed(tmp_path):
         yield one
         for pid in one.processes():
             kill(pid, signal.SIGTERM)
-        wait_until(one.is_clean, 5, "the end of all helpers")
+        until(one.is_clean, 5, "the end of all helpers")
 
 
 @pytest.fixture(params=[True, False], ids=["pipelining", "files"])
@@ -84,7 +84,7 @@ def test_the_first_request_is_a_module_and_the_others_ask_its_process(bed):
     assert done["second"]["request"]["text"] == "ü"
     assert "haproxy" in done["loads"]["types"]
     assert len(done["large"]["text"]) == 1 << 20
-    wait_until(bed.is_clean, 1, "the end of the helper")
+    until(bed.is_clean, 1, "the end of the helper")
 
 
 def test_it_shows_nothing_of_the_task(bed):
@@ -112,7 +112,7 @@ def test_each_host_of_one_machine_has_its_own(bed):
     done = bed.run([ask("first"), ask("second"), dict(ask("delegated"), delegate_to="web1"), FAREWELL], bed.playbook(hosts))
     for host in hosts:
         assert [came_from(done[host][name]) for name in ("first", "second", "delegated")] == ["module", "helper", "helper"]
-    wait_until(bed.is_clean, 1, "the end of the helpers")
+    until(bed.is_clean, 1, "the end of the helpers")
 
 
 def test_another_run_has_another_helper(bed):
@@ -127,7 +127,7 @@ def test_a_helper_that_is_gone_or_hangs_is_replaced(bed, end):
     go_on = {"name": "go_on", "ansible.builtin.shell": "kill -CONT {{ second.leader }}; sleep 1.5"} if end == "STOP" else FAREWELL
     done = bed.run([ask("first"), ask("second"), kill_it, ask("third"), ask("fourth"), go_on, FAREWELL])
     assert [came_from(done[name]) for name in ("first", "second", "third", "fourth")] == ["module", "helper"] * 2
-    wait_until(bed.is_clean, 1, "the end of both")
+    until(bed.is_clean, 1, "the end of both")
 
 
 def test_what_was_sent_is_not_sent_again(bed):
@@ -157,7 +157,7 @@ def test_a_connection_that_leaves_no_standard_input_to_commands(bed):
     done = bed.run([ask("first"), ask("second", text="x"), FAREWELL], playbook, {"ANSIBLE_CONNECTION_PLUGINS": str(plugins)})
     assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
     assert done["second"]["request"]["text"] == "x"
-    wait_until(bed.is_clean, 1, "the end of the helper")
+    until(bed.is_clean, 1, "the end of the helper")
 
 
 @pytest.mark.parametrize("way", ["variable", "extra"])
@@ -169,7 +169,7 @@ def test_without_a_helper_each_request_is_a_module(bed, way):
         assert done[name]["is_helper"] is False
         assert not done[name].get("warnings")
         assert done[name]["request"]["text"] == text
-    wait_until(bed.is_clean, 1, "that nothing is there")
+    until(bed.is_clean, 1, "that nothing is there")
 
 
 def test_the_code_of_another_version_is_not_asked(bed):
@@ -191,7 +191,7 @@ def test_the_wait_and_the_helper_end_when_the_controller_is_killed(bed, end):
     playbook = bed.playbook()
     waits = ask("waits", "wait", seconds=patient(100), file=str(notes))
     process = playbook.start([ask("first"), waits], environment=ENVIRONMENT)
-    wait_until(lambda: len(bed.processes()) == 2, 20, "a request that waits")
+    until(lambda: len(bed.processes()) == 2, 20, "a request that waits")
     started = descendants(process.pid)
     if end == "interrupted":
         process.send_signal(signal.SIGINT)
@@ -206,20 +206,20 @@ def test_the_wait_and_the_helper_end_when_the_controller_is_killed(bed, end):
             if pid not in bed.processes():
                 kill(pid, signal.SIGTERM)
     process.communicate(timeout=patient(20))
-    wait_until(notes.exists, 5, "the end of the wait")
-    wait_until(bed.is_clean, 8, "the end of the helper")
+    until(notes.exists, 5, "the end of the wait")
+    until(bed.is_clean, 8, "the end of the helper")
 
 
 def test_an_act_goes_on_when_the_controller_is_killed(bed):
     notes = bed.folder / "notes"
     process = bed.playbook().start([ask("first"), ask("acts", "act", seconds=2, file=str(notes), text="x")], environment=ENVIRONMENT)
-    wait_until(notes.exists, 20, "an act that has begun")
+    until(notes.exists, 20, "an act that has begun")
     for pid in [process.pid, *descendants(process.pid)]:
         if pid not in bed.processes():
             kill(pid)
     process.communicate(timeout=patient(20))
-    wait_until(lambda: notes.read_text() == "begun x\ndone x\n", 5, "the end of the act")
-    wait_until(bed.is_clean, 8, "the end of the helper")
+    until(lambda: notes.read_text() == "begun x\ndone x\n", 5, "the end of the act")
+    until(bed.is_clean, 8, "the end of the helper")
 
 
 class Seen(Meanwhile):
@@ -248,7 +248,7 @@ def test_a_run_comes_to_the_same_with_helpers_and_without(bed, is_wanted):
         assert "requests start modules" not in run.output
         # Of each host, and of the machine of HAProxy.
         assert len(seen.leaders) == (3 if is_wanted else 0)
-        wait_until(bed.is_clean, 2, "the end of the helpers")
+        until(bed.is_clean, 2, "the end of the helpers")
     finally:
         site.close()
 
@@ -279,7 +279,7 @@ class TestSudo:
         done = self.run(bed, host(""), pipelining, [ask("first"), ask("second", "tell"), FAREWELL])
         assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
         assert done["second"]["uid"] == USERS["operator7"]
-        wait_until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 1, "the end of the helper")
 
     @pytest.mark.parametrize(
         "way, user, password",
@@ -296,7 +296,7 @@ class TestSudo:
         done = self.run(bed, host(sudoers), way == "pipelining", tasks, **({"ansible_become_password": PASSWORD} if password == "password" else {}))
         assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
         assert done["second"]["uid"] == USERS.get(user, 0)
-        wait_until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 1, "the end of the helper")
 
     @pytest.mark.parametrize("password", [True, False], ids=["password", "free"])
     def test_a_sudo_that_wants_a_terminal(self, bed, host, password):
@@ -307,7 +307,7 @@ class TestSudo:
         assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
         assert done["second"]["uid"] == 0
         assert done["third"]["request"]["text"] == "ü"
-        wait_until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 1, "the end of the helper")
 
     @pytest.mark.parametrize("user", USERS)
     def test_su(self, bed, host, user):
@@ -317,7 +317,7 @@ class TestSudo:
         done = self.run(bed, made, True, tasks, ansible_become_password=PASSWORD)
         assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
         assert done["second"]["uid"] == USERS[user]
-        wait_until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 1, "the end of the helper")
 
     def test_each_user_has_a_helper(self, bed, host):
         users = ["operator7", "root", "service7"]

@@ -14,11 +14,10 @@ import pytest
 
 from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
 from tests.support.processes import descendants, helpers, marked_helpers
 from tests.support.simulator import Simulator
-from tests.support.site import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -41,7 +40,7 @@ def waiting_run(site):
     """A run all of whose hosts are being looked at, and whose next act is a minute away."""
     process = site.start("watch_events")
     names = site.names
-    wait_until(lambda: min(len(site.simulator.requests(name)) for name in names) >= 5, 60, "looks that last")
+    until(lambda: min(len(site.simulator.requests(name)) for name in names) >= 5, 60, "looks that last")
     return process
 
 
@@ -54,7 +53,7 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
         site.inventory.write_text(inventory.replace('"ansible_connection": "local"', '"ansible_connection": "local", "ansible_pipelining": false'))
     with marked_helpers() as marks:
         process = waiting_run(site)
-    wait_until(lambda: len(looks_in_helpers(marks)) == len(site.names), 10, "a look at each host at once")
+    until(lambda: len(looks_in_helpers(marks)) == len(site.names), 10, "a look at each host at once")
     started = descendants(process.pid)
     assert len(started) >= 4
     if end == "interrupted":
@@ -63,7 +62,7 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=patient(30))
     killed = time.monotonic()
-    wait_until(lambda: not any(map(is_running, [*started, *looks_in_helpers(marks)])), 5, "the end of all that it started")
+    until(lambda: not any(map(is_running, [*started, *looks_in_helpers(marks)])), 5, "the end of all that it started")
     assert time.monotonic() - killed < 5
     asked = len(site.simulator.requests())
     time.sleep(2.5)
@@ -118,7 +117,7 @@ class TestOverSsh:
         first = {"name": "first", "graceful.azure.turn": now}
         process = playbook.start([first, dict(look, name="looked")], environment={"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp")})
         try:
-            wait_until(lambda: min(len(near.requests("near")), len(host_requests(host))) >= 4, 60, "looks that last")
+            until(lambda: min(len(near.requests("near")), len(host_requests(host))) >= 4, 60, "looks that last")
             near.post_event(EventType="Reboot", Resources=["near"])
             began = time.monotonic()
             done = playbook.finish(process)

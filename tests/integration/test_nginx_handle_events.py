@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.module import run_module
 from tests.support.nginx import NEEDED, Nginx
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 pytestmark = NEEDED
 
@@ -59,7 +59,7 @@ def make_site(tmp_path):
 def test_a_reboot_is_seen_through(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
     process = site.start("handle_events")
-    wait_until(lambda: site.is_out("web1"), 60, "web1 out")
+    until(lambda: site.is_out("web1"), 60, "web1 out")
     assert not site.is_out("web2")
     run = site.finish(process)
     assert run.status == 0, run.output
@@ -75,14 +75,14 @@ def test_a_reboot_is_seen_through(site):
 def test_a_run_that_was_killed_is_continued_and_the_playbook_holds_shows_and_releases(site):
     site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=600)
     process = site.start("handle_events")
-    wait_until(lambda: site.is_out("web1"), 60, "web1 out")
+    until(lambda: site.is_out("web1"), 60, "web1 out")
     site.kill(process)
     shown = site.run("holds")
     assert shown.status == 0, shown.output
     assert "nginx server www/127.0.0.1:%d (http)" % site.listeners["web1"].port in shown.output
     released = site.run("holds", holds_release=True)
     assert released.status == 0, released.output
-    wait_until(lambda: site.nginx.configuration.read_bytes() == site.found, 5, "the line as it was")
+    until(lambda: site.nginx.configuration.read_bytes() == site.found, 5, "the line as it was")
     assert not [path for path in site.records() if path.name.startswith("nginx_server")]
 
 

@@ -30,8 +30,7 @@ from tests.support import backend, load
 from tests.support.module import PROGRAM as MODULE_PROGRAM
 from tests.support.module import run_module, run_program
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
-from tests.support.nodes import until
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
 
 pytestmark = NEEDED
@@ -280,7 +279,7 @@ def test_a_request_by_a_variable_is_seen_where_it_goes(two_hosts):
             client.sendall(b"GET /?to=127.0.0.11:%d HTTP/1.1\r\nHost: x\r\n\r\n" % application.getsockname()[1])
             with application.accept()[0]:
                 assert run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 1, "127.0.0.12": 0}
-        until(lambda: run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0})
+        until(lambda: run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0}, 30)
 
 
 def test_the_last_server_that_answers_stays(bed):
@@ -488,7 +487,7 @@ def test_half_a_request_of_http2_counts_although_its_client_has_a_server_for_ano
                 bed.hold()
                 server = bed.info()["servers"][0]
                 assert (server["former"], server["idle"]) == (1, False)
-        until(lambda: bed.info()["servers"][0]["idle"])
+        until(lambda: bed.info()["servers"][0]["idle"], 30)
 
 
 def test_a_record_of_a_former_version_is_known_by_its_first_worker(bed):
@@ -791,8 +790,8 @@ def in_the_background(bed):
         # A worker bears its master's title for a moment. A master without workers may miss a signal.
         return [pid for pid in masters().difference(known) if children(pid)]
 
-    (former,) = until(with_workers)
-    return former, masters, lambda: until(lambda: with_workers({former}))[0]
+    (former,) = until(with_workers, 30)
+    return former, masters, lambda: until(lambda: with_workers({former}), 30)[0]
 
 
 def children(pid):
@@ -812,11 +811,11 @@ def test_a_former_master_process_that_comes_back_has_not_loaded_the_hold(bed):
         os.kill(former, signal.SIGUSR2)
         new = replacement()
         os.kill(former, signal.SIGWINCH)
-        until(seen)
+        until(seen, 30)
         assert bed.hold()["process"]["pid"] == new
         assert seen() == [False, False]
         os.kill(new, signal.SIGQUIT)
-        until(lambda: masters() == {former} and seen())
+        until(lambda: masters() == {former} and seen(), 30)
         assert seen() == [True, True]
         assert bed.hold()["process"]["pid"] == former
         assert seen() == [False, False]
@@ -835,18 +834,18 @@ def test_a_master_process_that_cannot_reload_is_told_before_anything_is_changed(
         os.kill(former, signal.SIGUSR2)
         new = replacement()
         os.kill(former, signal.SIGWINCH)
-        until(lambda: "servers" in bed.info())
+        until(lambda: "servers" in bed.info(), 30)
         with socket.create_connection(("127.0.0.1", bed.ports["door"])) as client:
             client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.recv(1)
             os.kill(former, signal.SIGHUP)
-            until(lambda: "both serve" in bed.info().get("msg", ""))
+            until(lambda: "both serve" in bed.info().get("msg", ""), 30)
             os.kill(new, signal.SIGQUIT)
-            until(lambda: "both serve" not in bed.info().get("msg", ""))
+            until(lambda: "both serve" not in bed.info().get("msg", ""), 30)
             for told in (bed.info(), bed.hold()):
                 assert "Process %d of nginx does not read its configuration as long as process %d runs" % (former, new) in told["msg"]
             assert bed.up.read_bytes() == bed.found
-        until(lambda: masters() == {former})
+        until(lambda: masters() == {former}, 30)
         assert bed.hold()["changed"]
     finally:
         for pid in masters():
@@ -866,13 +865,13 @@ def test_a_former_master_process_that_goes_on_does_not_block(bed):
         assert client.recv(1)
         os.kill(former, signal.SIGUSR2)
         try:
-            until(lambda: "both serve" in message())
+            until(lambda: "both serve" in message(), 30)
             new = replacement()
             # Both serve. The former one would not know what is changed.
             for told in (bed.info(), bed.hold()):
                 assert "process %d was started from process %d to replace its program, and both serve" % (new, former) in told["msg"]
             os.kill(former, signal.SIGQUIT)
-            until(lambda: not message())
+            until(lambda: not message(), 30)
             held = bed.hold()
             assert ([server["condition"] for server in held["servers"]], held["process"]["pid"]) == (["held", "held"], new)
             seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
@@ -881,7 +880,7 @@ def test_a_former_master_process_that_goes_on_does_not_block(bed):
             assert former in masters()
             assert sum(server["connections"] for server in bed.info()["servers"]) > 0
             client.close()
-            until(lambda: masters() == {new})
+            until(lambda: masters() == {new}, 30)
             assert bed.hold(None, "absent")["changed"]
         finally:
             for pid in masters():
@@ -1212,7 +1211,7 @@ def test_a_request_to_a_unix_socket_of_a_container_counts(bed):
         inside = 'mount --bind "$0/out" "$0/in" && exec "$1" -c "$2"'
         container = subprocess.Popen(["unshare", "--net", "--mount", "sh", "-c", inside, folder, sys.executable, code])
         try:
-            until(lambda: os.path.exists(path) and os.stat(path).st_mode & 0o2)
+            until(lambda: os.path.exists(path) and os.stat(path).st_mode & 0o2, 30)
             bed.up.write_text("upstream shop { server unix:%s; server %s; }\nupstream api { server %s; }\n" % (path, bed.two, bed.two))
             bed.nginx.reload()
             with contextlib.ExitStack() as stack:

@@ -22,8 +22,8 @@ from tests.support.checkout import BUILD
 from tests.support.mail import MailServer
 from tests.support.others import unpack
 from tests.support.pages import blocks
+from tests.support.patience import until
 from tests.support.receiver import Receiver, certificate, drip
-from tests.support.site import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -234,7 +234,7 @@ def test_all_examples_of_the_page(site, tmp_path, monkeypatch, look_at_card):
         run = site.run(handle_events_wait=False)
         assert run.status == 0 and site.admin_states()["web1"] == "drain", run.output
         # The last one is tried twice.
-        wait_until(lambda: len([request for request in slack.seen if request["headers"]["Authorization"] == "Bearer xoxb-0-0-none"]) == 2, 60, "all were sent")
+        until(lambda: len([request for request in slack.seen if request["headers"]["Authorization"] == "Bearer xoxb-0-0-none"]) == 2, 60, "all were sent")
     title, text = "Out of service: web1", f"{forged} {event_id}: web1 goes out of service"
     (first,) = closed.messages
     assert first["Subject"] == title and first["From"] == "azure@example.com" and first["To"] == "ops@example.com"

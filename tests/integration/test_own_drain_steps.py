@@ -17,10 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.nodes import NODES, Nodes, needs, until
+from tests.support.nodes import NODES, Nodes, needs
 from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
-from tests.support.patience import patient
-from tests.support.site import wait_until
+from tests.support.patience import patient, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -80,7 +79,7 @@ def started(site, event_id, seconds=150):
     """A run that has approved the event."""
     process = site.start("handle_events", handle_events_timeout=patient(400))
     try:
-        wait_until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
+        until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
         assert process.poll() is None
     except AssertionError as error:
         process.terminate()
@@ -121,11 +120,11 @@ class TestWorker:
         """Events take the same way in test_an_event_and_a_run_that_is_killed."""
         run = OwnFiles(tmp_path, "worker", {"/srv/jobs": str(jobs)}).run
         (jobs / "new" / "1").write_text("")
-        wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
+        until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         assert run("out", check=True) == [False] and not (jobs / "pause").exists()
         assert run("out", "out") == [False, False] and (jobs / "pause").read_text() == "graceful.azure\n"
         (jobs / "finish").touch()
-        wait_until(lambda: list((jobs / "done").iterdir()), 20, "the job is done")
+        until(lambda: list((jobs / "done").iterdir()), 20, "the job is done")
         assert run("out", "back") == [True, True] and not (jobs / "pause").exists()
 
     @pytest.mark.long
@@ -133,10 +132,10 @@ class TestWorker:
         """test_its_files holds the same for the files. The roles that run them are tested in test_roles_drain_host.py and test_handle_events.py."""
         for number in range(3):
             (jobs / "new" / str(number)).write_text("")
-        wait_until(lambda: list((jobs / "running").iterdir()), 20, "a job runs")
+        until(lambda: list((jobs / "running").iterdir()), 20, "a job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events")
-        wait_until((jobs / "pause").exists, 100, "paused")
+        until((jobs / "pause").exists, 100, "paused")
         site.kill(process)
         assert site.simulator.event(event_id)["Approvals"] == []
         (jobs / "finish").touch()
@@ -146,7 +145,7 @@ class TestWorker:
         run = site.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert not (jobs / "pause").exists() and site.records() == []
-        wait_until(lambda: len(list((jobs / "done").iterdir())) == 3, 20, "all jobs are done")
+        until(lambda: len(list((jobs / "done").iterdir())) == 3, 20, "all jobs are done")
         (jobs / "pause").write_text("anna\n")
         see_through(site)
         assert (jobs / "pause").read_text() == "anna\n"
@@ -155,10 +154,10 @@ class TestWorker:
     def test_a_cancelled_event(self, site, jobs):
         """test_its_files holds the same for the files."""
         (jobs / "new" / "1").write_text("")
-        wait_until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
+        until(lambda: list((jobs / "running").iterdir()), 20, "the job runs")
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events", handle_events_timeout=patient(400))
-        wait_until((jobs / "pause").exists, 100, "paused")
+        until((jobs / "pause").exists, 100, "paused")
         site.simulator.cancel(event_id)
         run = site.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "cancelled", run.output
@@ -240,7 +239,7 @@ class TestPostgresql:
             )
             words = [*be, str(POSTGRESQL / "postgres"), "-D", f"{folder}/data", "-k", str(folder), "-c", "listen_addresses="]
             process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-            wait_until(lambda: self.ask(folder, "SELECT 1", check=False).stdout == "1\n", 60, "PostgreSQL answers")
+            until(lambda: self.ask(folder, "SELECT 1", check=False).stdout == "1\n", 60, "PostgreSQL answers")
             self.ask(folder, "CREATE ROLE app LOGIN")
             self.ask(folder, "CREATE DATABASE shop OWNER app CONNECTION LIMIT 7")
             self.ask(folder, "CREATE TABLE orders (number int)", user="app", database="shop")
@@ -276,7 +275,7 @@ class TestPostgresql:
         try:
             busy.stdin.write("BEGIN; INSERT INTO orders VALUES (1);\n")
             busy.stdin.flush()
-            wait_until(lambda: self.ask(server, f"{sessions} AND state LIKE 'idle%'").stdout == "2\n", 60, "one session is idle, and one in a transaction")
+            until(lambda: self.ask(server, f"{sessions} AND state LIKE 'idle%'").stdout == "2\n", 60, "one session is idle, and one in a transaction")
             assert run("out", check=True) == [False] and self.limit(server) == "7"
             assert run("out", "out") == [False, False] and self.limit(server) == "0"
             assert self.ask(server, sessions).stdout == "1\n"

@@ -23,8 +23,8 @@ from tests.support.checkout import BUILD
 from tests.support.guests import booted
 from tests.support.others import fetch
 from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
+from tests.support.patience import until
 from tests.support.receiver import certificate
-from tests.support.watcher import until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 

@@ -13,9 +13,9 @@ import sys
 import pytest
 
 from tests.support.checkout import ROOT
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
-from tests.support.site import wait_until
 from tests.support.web import Web
 
 PROGRAM = ROOT / "roles" / "load_balancer" / "files" / "probe_responder.py"
@@ -28,7 +28,7 @@ class Responder:
         self.processes = Processes(folder)
         words = ("--url", f"http://127.0.0.1:{web.port}/health", "--hold", self.hold, "--port", self.port, "--untouched-port", self.untouched, "--seconds", "1")
         self.process = self.processes.start("responder", sys.executable, "-I", "-S", PROGRAM, *words)
-        wait_until(self.listens, 10, "the responder listens")
+        until(self.listens, 10, "the responder listens")
 
     def listens(self):
         with socket.socket() as tried:

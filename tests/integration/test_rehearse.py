@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.meanwhile import Meanwhile
-from tests.support.site import Site, wait_until
+from tests.support.patience import until
+from tests.support.site import Site
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -129,4 +130,4 @@ def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):
     finally:
         for pid in left:
             os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: simulators(site) == {}, 5, "the simulator ends")
+        until(lambda: simulators(site) == {}, 5, "the simulator ends")

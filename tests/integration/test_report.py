@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 
 from tests.support.checkout import ROOT
-from tests.support.patience import patient
-from tests.support.site import Site, wait_until
+from tests.support.patience import patient, until
+from tests.support.site import Site
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,8 +40,8 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     settings = {"handle_events_report": str(folder), "handle_events_journal": str(journal), "handle_events_metrics": str(prom)}
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
     killed = site.start("handle_events", **settings)
-    wait_until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
-    wait_until(lambda: any("approved" in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
+    until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
+    until(lambda: any("approved" in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
     site.kill(killed)
     found = metrics(prom)
     assert found['runs_total{group="web"}'] == found['run_in_progress{group="web"}'] == found['hosts_out{group="web"}'] == 1
@@ -98,11 +98,11 @@ def test_a_run_in_which_not_all_goes_well(tmp_path):
         client = socket.create_connection(("127.0.0.1", site.listeners["web2"].port))
         busy = site.simulator.post_event(EventType="Freeze", Resources=["web2"], NoticeSeconds=45, **lasts)
         process = site.start("handle_events", handle_events_report=str(site.folder / "reports"), handle_events_timeout=patient(120))
-        wait_until(lambda: site.simulator.event(well)["Approvals"], 60, "web1 approved")
+        until(lambda: site.simulator.event(well)["Approvals"], 60, "web1 approved")
         broken = site.simulator.post_event(EventType="Redeploy", Resources=["web3"], **lasts)
-        wait_until(lambda: site.simulator.event(broken)["Approvals"], 60, "web3 approved")
+        until(lambda: site.simulator.event(broken)["Approvals"], 60, "web3 approved")
         site.listeners["web3"].status = 503  # it does not survive the move
-        wait_until(lambda: site.simulator.event(busy)["History"][-1]["Status"] == "Started", 60, "web2 is hit")
+        until(lambda: site.simulator.event(busy)["History"][-1]["Status"] == "Started", 60, "web2 is hit")
         client.close()
         run = site.finish(process)
         assert run.status != 0, run.output

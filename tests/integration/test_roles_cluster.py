@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.support.nodes import until
+from tests.support.patience import until
 from tests.support.pretended_slurm import idle, pretend
 from tests.support.roles import RoleBed, duties, haproxy
 
@@ -62,7 +62,7 @@ def test_what_is_put_back_during_the_wait_is_taken_out_again(bed):
     slurm = bed.folder / "slurm"
 
     def resume():
-        until(lambda: told(bed, "state") == ["IDLE+DRAIN"])
+        until(lambda: told(bed, "state") == ["IDLE+DRAIN"], 30)
         time.sleep(0.5)
         (slurm / "state").write_text("IDLE\n")
         (slurm / "reason").write_text("")

@@ -23,9 +23,9 @@ import pytest
 
 from tests.support import patroni
 from tests.support.checkout import BUILD, ROOT, must_pass
-from tests.support.nodes import NODES, Nodes, until
+from tests.support.nodes import NODES, Nodes
 from tests.support.nodes import needs as needs_program
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.simulator import SCRIPT, command
 
@@ -112,7 +112,7 @@ class Site:
         del here[AZURE]  # no machine of the inventory
         common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         (self.folder / "here.json").write_text(json.dumps({"all": {"hosts": here, "vars": common}}))
-        until(lambda: azure.run(sys.executable, str(SCRIPT), "ctl", "events").returncode == 0)
+        until(lambda: azure.run(sys.executable, str(SCRIPT), "ctl", "events").returncode == 0, 30)
         return self
 
     def __exit__(self, *error):
@@ -186,9 +186,9 @@ def test_twenty_vms_behind_two_haproxy(tmp_path):
             one, other = ({name for name, state in states(each).items() if not all(state)} for each in balancers)
             return one if one == other and all(set(states(each)) == set(webs) for each in balancers) else None
 
-        until(lambda: out() == set())
+        until(lambda: out() == set(), 30)
         site.see_a_reboot_through("web07", lambda: out() == {"web07"})
-        until(lambda: out() == set())
+        until(lambda: out() == set(), 30)
 
 
 def test_five_vms_behind_an_azure_load_balancer_by_probe(tmp_path):
@@ -203,7 +203,7 @@ def test_five_vms_behind_an_azure_load_balancer_by_probe(tmp_path):
             words = ("curl", "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "http://localhost:8080/health")
             return {name for name in webs if site.nodes[name].run(*words).stdout == "200"}
 
-        until(lambda: passing() == set(webs))
+        until(lambda: passing() == set(webs), 30)
         site.see_a_reboot_through("web2", lambda: passing() == set(webs) - {"web2"})
         assert passing() == set(webs)
 
@@ -254,7 +254,7 @@ def test_three_members_of_patroni(tmp_path):
             healthy = [member for member in found.values() if member["state"] in ("running", "streaming") and member.get("lag", 0) == 0]
             return leader() and len(healthy) == len(names)
 
-        until(is_whole, 120, 0.5)
+        until(is_whole, 120, pause=0.5)
         former = leader()
         site.see_a_reboot_through(former, lambda: leader() in set(names) - {former})
         assert leader() != former
@@ -288,7 +288,7 @@ def test_a_host_is_given_back_without_ansible(tmp_path):
             told = balancer.run(sys.executable, "-c", STATES).stdout
             return any(line.split()[3:7:3] == ["web1", "0"] for line in told.splitlines()) and web.run("test", "-e", "/var/www/maintenance").returncode != 0
 
-        until(serves)
+        until(serves, 30)
         with site.held("web1"):
             assert not serves() and site.records() == {"web1", "lb1"}
         for node, lines in ((web, of_file), (balancer, of_haproxy)):

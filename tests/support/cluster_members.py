@@ -26,8 +26,8 @@ import os
 import time
 
 from tests.support import consul, kubernetes, pacemaker, patroni, rabbitmq, redis_sentinel, slurm
-from tests.support.nodes import NODES, until
-from tests.support.site import wait_until
+from tests.support.nodes import NODES
+from tests.support.patience import until
 
 
 class Lost(AssertionError):
@@ -122,7 +122,7 @@ class OfRedis(Members):
         try:
             yield got
             before = len(writers.acknowledged)
-            wait_until(lambda: len(writers.acknowledged) > before + 50, 30, "writes are acknowledged")
+            until(lambda: len(writers.acknowledged) > before + 50, 30, "writes are acknowledged")
         finally:
             writers.stop()
         got.done, got.lost, got.longest_gap = len(writers.acknowledged), writers.lost(), writers.longest_gap
@@ -211,8 +211,8 @@ class OfPacemaker(Members):
 
     def state(self):
         for node in self.cluster:
-            until(lambda node=node: self.cluster.online(node) == set(self.nodes), 90, 0.3)
-            until(lambda node=node: sum(self.cluster.running(node).values()) == self.cluster.resources, 60, 0.3)
+            until(lambda node=node: self.cluster.online(node) == set(self.nodes), 90, pause=0.3)
+            until(lambda node=node: sum(self.cluster.running(node).values()) == self.cluster.resources, 60, pause=0.3)
         return {node.name: self.cluster.settings(node) for node in self.cluster}
 
     def reboot(self, site, name):
@@ -257,7 +257,7 @@ class OfSlurm(Members):
 
     def state(self):
         # For a moment after it is resumed, the controller does not know whether a node responds.
-        until(lambda: all(self.cluster.state(name) in ("IDLE", "MIXED", "ALLOCATED") for name in self.nodes), 60, 0.3)
+        until(lambda: all(self.cluster.state(name) in ("IDLE", "MIXED", "ALLOCATED") for name in self.nodes), 60, pause=0.3)
         return {name: self.cluster.reason(name) for name in self.nodes}
 
     @contextlib.contextmanager
@@ -266,7 +266,7 @@ class OfSlurm(Members):
         got = Got("jobs")
         with slurm.Submitter(self.cluster, self._folder / f"jobs-{self._count}") as user:
             number = user.submit(self.LONG, f"--nodelist={self.chosen()}")
-            until(lambda: self.cluster.jobs().get(number, ["gone"])[0] == "RUNNING", 60, 0.3)
+            until(lambda: self.cluster.jobs().get(number, ["gone"])[0] == "RUNNING", 60, pause=0.3)
             yield got
             # The node gets jobs again.
             user.submit(1, f"--nodelist={self.chosen()}")
@@ -304,10 +304,10 @@ class OfPatroni(Members):
     def use(self):
         writers, got = patroni.Writers(self.cluster), Got("rows")
         try:
-            wait_until(lambda: len(writers.acknowledged()) > 50, 60, "the writers write")
+            until(lambda: len(writers.acknowledged()) > 50, 60, "the writers write")
             yield got
             before = len(writers.acknowledged())
-            wait_until(lambda: len(writers.acknowledged()) > before + 50, 60, "writes are acknowledged")
+            until(lambda: len(writers.acknowledged()) > before + 50, 60, "writes are acknowledged")
         finally:
             writers.stop()
         got.done, got.lost, got.longest_gap = len(writers.acknowledged()), writers.lost(), writers.longest_gap()
@@ -342,7 +342,7 @@ class OfRabbitMQ(Members):
         with rabbitmq.Publisher(self.cluster) as publisher:
             yield got
             before = len(publisher.confirmed)
-            wait_until(lambda: len(publisher.confirmed) > before + 50, 60, "messages are confirmed")
+            until(lambda: len(publisher.confirmed) > before + 50, 60, "messages are confirmed")
         got.done, got.lost, got.longest_gap = len(publisher.confirmed), sorted(publisher.missing()), publisher.longest_gap
 
 
@@ -398,7 +398,7 @@ class OfKubernetes(Members):
 
     def state(self):
         """What a hold may change of each node."""
-        until(lambda: (self.cluster.ready("cart"), self.cluster.ready("db")) == (3, 2))
+        until(lambda: (self.cluster.ready("cart"), self.cluster.ready("db")) == (3, 2), 30)
         nodes = {name: self.cluster.node(name) for name in self.cluster.nodes}
         return {name: (node["spec"], node["metadata"]["annotations"], node["metadata"]["labels"]) for name, node in nodes.items()}
 

@@ -19,9 +19,9 @@ import uuid
 import pytest
 
 from tests.support.module import PROGRAM
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.processes import kill_all
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 NEEDED = [
     pytest.mark.skipif(os.geteuid() != 0, reason="a host gets another boot id by root alone: sudo make test"),
@@ -107,7 +107,7 @@ class ClusterSite(Site):
 
     def _await(self, process, condition, what):
         try:
-            wait_until(lambda: condition() or process.poll() is not None, 100, what)
+            until(lambda: condition() or process.poll() is not None, 100, what)
         except AssertionError as error:
             kill_all(process.pid)
             raise AssertionError(f"{error}\n{process.communicate()[0]}") from None
@@ -129,7 +129,7 @@ class ClusterSite(Site):
         """A Reboot whose run is killed as soon as there is a record, and that the next run sees through. ``recorded``, ``started``: seconds to wait."""
         event_id = self.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=None, SettleSeconds=1)
         process = self.start("handle_events")
-        wait_until(lambda: any("cluster" in path.name for path in self.records()), recorded, "there is a record")
+        until(lambda: any("cluster" in path.name for path in self.records()), recorded, "there is a record")
         self.kill(process)
         process = self.start("handle_events", handle_events_timeout=patient(150))
         self.simulator.wait_for(event_id, "Started", started)

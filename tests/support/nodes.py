@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -162,14 +161,3 @@ class Nodes:
 
     def boot(self, name):
         self.nodes[name].boot(self._bridge.pid)
-
-
-def until(condition, seconds=30.0, pause=0.1):
-    """What the condition returns as soon as it is true."""
-    ends = time.monotonic() + patient(seconds)
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < ends, f"not so within {seconds:g} s: {condition}"
-        time.sleep(pause)

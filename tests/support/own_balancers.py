@@ -24,11 +24,11 @@ from tests.support import backend, load, sshd
 from tests.support.checkout import BUILD
 from tests.support.inventory import LOCAL, state_dir
 from tests.support.pages import example
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.simulator import Simulator
-from tests.support.site import Site, wait_until
+from tests.support.site import Site
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 NAMES = ("web1", "web2", "web3")
@@ -78,7 +78,7 @@ class OwnBalancer(Site):
             self.start_web(name)
         self.start_balancer()
         self.load = self.world.start("load", *self.client, *load.command(self.door, RATE, LIMIT, self.folder / "requests.csv", self.front))
-        wait_until(lambda: self.answered() > 20, START_SECONDS, "the load is answered")
+        until(lambda: self.answered() > 20, START_SECONDS, "the load is answered")
 
     def files(self):
         """The files of the example, as they are but for what is elsewhere here."""
@@ -169,7 +169,7 @@ class Apache(OwnBalancer):
             f"Listen 127.0.0.1:{self.door}\n{modules}{user}Include {self.folder}/balancer.conf\n"
         )
         self.world.start("apache", program("apache2"), "-f", self.folder / "apache.conf", "-DFOREGROUND")
-        wait_until((self.folder / "apache.pid").exists, START_SECONDS, "Apache")
+        until((self.folder / "apache.pid").exists, START_SECONDS, "Apache")
 
     def page(self):
         request = urllib.request.Request(f"{self.manager}?xml=1", headers={"Referer": self.manager})
@@ -235,7 +235,7 @@ class Envoy(OwnBalancer):
 
     def start_balancer(self):
         self.world.start("envoy", fetch_envoy(), "-c", self.folder / "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning")
-        wait_until(self.answers, START_SECONDS, "Envoy")
+        until(self.answers, START_SECONDS, "Envoy")
 
     def answers(self):
         try:
@@ -261,7 +261,7 @@ class Envoy(OwnBalancer):
         text = re.sub(f"HEALTHY(.*# {name})", r"DRAINING\1", self.file.read_text())
         (self.folder / "new.yaml").write_text(text)
         (self.folder / "new.yaml").rename(self.file)
-        wait_until(lambda: self.is_out(name), 10, f"{name} out")
+        until(lambda: self.is_out(name), 10, f"{name} out")
 
 
 UML = "linux.uml"
@@ -341,7 +341,7 @@ class Ipvs(OwnBalancer):
         words += [f"umid=ipvs-{self.number}", f"uml_dir={self.folder}/", "eth0=tuntap,inner", "eth1=tuntap,outer"]
         self.kernel = self.world.start("kernel", *words, env={**os.environ, "TMPDIR": str(self.folder)})
         # The kernel has opened it by then, and keeps it wherever it is moved.
-        wait_until(lambda: self.ssh("true", check=False) == 0, START_SECONDS, "IPVS: " + str(self.folder / "kernel.log"))
+        until(lambda: self.ssh("true", check=False) == 0, START_SECONDS, "IPVS: " + str(self.folder / "kernel.log"))
         ip(f"link set outer netns {self.clients}", namespace=self.servers)
         ip(f"addr add {CLIENT}/24 dev outer", "link set outer up", f"route add default via {OUTER}", namespace=self.clients)
 

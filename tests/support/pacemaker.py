@@ -11,7 +11,8 @@ import time
 from xml.etree import ElementTree
 
 from tests.support.meanwhile import Meanwhile
-from tests.support.nodes import Nodes, needs, until
+from tests.support.nodes import Nodes, needs
+from tests.support.patience import until
 
 PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "crm_attribute", "corosync-quorumtool")
 NEEDS = needs("corosync", "pacemakerd", *PROGRAMS, packages="pacemaker pacemaker-cli-utils corosync")
@@ -39,8 +40,8 @@ class Cluster(Nodes):
             for node in self:
                 self.start(node)
             first = next(iter(self))
-            until(lambda: self.online(first) == set(self.nodes), 60, 0.5)
-            until(lambda: sum(self.running(first).values()) == self.resources, 60, 0.5)
+            until(lambda: self.online(first) == set(self.nodes), 60, pause=0.5)
+            until(lambda: sum(self.running(first).values()) == self.resources, 60, pause=0.5)
         except BaseException:
             self.__exit__()
             raise

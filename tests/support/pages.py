@@ -14,11 +14,10 @@ import sys
 import textwrap
 
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import kill, marked
-from tests.support.watcher import until
 
 # What the pages have apt-get install, and what they take to be there. A guest has no network.
 PACKAGES = ("cron", "curl", "default-jre-headless", "git", "nginx", "python3-venv", "sudo")

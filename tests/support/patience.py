@@ -29,6 +29,18 @@ def patient(seconds):
     return seconds * patience()
 
 
+def until(condition, seconds, what=None, pause=0.05):
+    """What the condition returns as soon as that is true. C(what): what it stands for, as a text or as a function that tells it."""
+    ends = time.monotonic() + patient(seconds)
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > ends:
+            raise AssertionError(f"not within {seconds:g} s: {what() if callable(what) else what or condition}")
+        time.sleep(pause)
+
+
 def patience():
     """How many times as long all takes at present, from 1 to MOST."""
     global _last

@@ -15,10 +15,9 @@ import urllib.request
 import pytest
 import yaml
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
-from tests.support.site import wait_until
 
 # Debian's packages, and the program in each.
 PROGRAMS = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
@@ -90,7 +89,7 @@ class Prometheus:
         self._program(
             "prometheus", "prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder / 'data'}", f"--web.listen-address=127.0.0.1:{port}",
         )  # fmt: skip
-        wait_until(lambda: is_up(f"{self.url}/-/ready"), 60, "Prometheus is ready")
+        until(lambda: is_up(f"{self.url}/-/ready"), 60, "Prometheus is ready")
 
     def _start_alertmanager(self, alerts_to):
         path = self.folder / "alertmanager.yml"
@@ -102,7 +101,7 @@ class Prometheus:
             f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=",
         )  # fmt: skip
         url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: is_up(f"{url}/-/ready"), 60, "Alertmanager is ready")
+        until(lambda: is_up(f"{url}/-/ready"), 60, "Alertmanager is ready")
         return url
 
     def _program(self, program, name, *arguments):

@@ -11,12 +11,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, behind_haproxy, state_dir, web_host, write_inventory
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
@@ -117,7 +116,7 @@ class Site:
         return run
 
     def await_state(self, name, state, seconds=30):
-        wait_until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
+        until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
 
     def close(self):
         for process in self.processes:
@@ -127,14 +126,6 @@ class Site:
         self.haproxy.stop()
         for listener in self.listeners.values():
             listener.close()
-
-
-def wait_until(condition, seconds, what):
-    deadline = time.monotonic() + patient(seconds)
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
-        time.sleep(0.05)
 
 
 def until_said(process, text):

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from tests.support.meanwhile import Meanwhile
-from tests.support.nodes import Nodes, needs, until
+from tests.support.nodes import Nodes, needs
+from tests.support.patience import until
 
 PROGRAMS = ("scontrol", "squeue")
 NEEDS = needs("slurmctld", "slurmd", "munged", *PROGRAMS, packages="slurmctld slurmd slurm-client munge")
@@ -48,7 +49,7 @@ class Cluster(Nodes):
         try:
             for node in self:
                 self.start(node)
-            until(lambda: all(self.state(name) == "IDLE" for name in self.workers), 60, 0.3)
+            until(lambda: all(self.state(name) == "IDLE" for name in self.workers), 60, pause=0.3)
         except BaseException:
             self.__exit__()
             raise

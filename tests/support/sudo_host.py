@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from tests.support import sshd
+from tests.support.patience import until
 from tests.support.ports import free_port
-from tests.support.site import wait_until
 
 PYTHON = "/usr/bin/python3"
 PASSWORD = "correct horse"
@@ -54,7 +54,7 @@ class SudoHost:
         mounts = "; ".join(f"mount --bind {etc}/{name} /etc/{name}" for name in FILES)
         command = ["unshare", "--mount", "sh", "-ec", mounts + '; exec "$@"', "sh", *sshd.command(folder, f"127.0.0.1:{port}")]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: _accepts(port), 5, "sshd")
+        until(lambda: _accepts(port), 5, "sshd")
         self.variables = {
             "ansible_host": "127.0.0.1",
             "ansible_port": port,

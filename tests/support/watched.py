@@ -18,10 +18,9 @@ from pathlib import Path
 from tests.bed import kernel
 from tests.support.guests import install_ansible
 from tests.support.pages import HEALTH, files_of, start_nginx
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
-from tests.support.watcher import until
 
 ON_HOST = ("run", "awx", "eda", "file")
 PLAYBOOK = "/opt/graceful-azure/bin/ansible-playbook --inventory=/etc/graceful-azure/inventory.yml --extra-vars=target=web1 graceful.azure.handle_events"
@@ -116,7 +115,7 @@ class Watched:
         look.stdin.close()
         self.stack.callback(look.wait)
         self.stack.callback(look.kill)
-        until(lambda: self.state() == "0")
+        until(lambda: self.state() == "0", 15)
         guests.role(**self.role)
         until(lambda: guests.ssh("graceful-azure-watcher --status").returncode == 0, 30)
 

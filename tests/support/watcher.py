@@ -13,13 +13,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import yaml
 
 from tests.support.checkout import ROOT
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 
 ROLE = ROOT / "roles" / "event_watcher"
 
@@ -139,17 +138,6 @@ class Watcher:
 def parse(line):
     fields = re.findall(r'(\w+)=("(?:[^"\\]|\\.)*"|\S*)', line)
     return {key: json.loads(value) if value.startswith('"') else value for key, value in fields}
-
-
-def until(so, seconds=15, otherwise=lambda: "it never came"):
-    """What so() returns, once that is true."""
-    deadline = time.monotonic() + patient(seconds)
-    while True:
-        value = so()
-        if value:
-            return value
-        assert time.monotonic() < deadline, otherwise()
-        time.sleep(0.02)
 
 
 def noting(path, *more):

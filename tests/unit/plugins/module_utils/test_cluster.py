@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 
 from tests.support.calls import Machine
 from tests.support.cluster import Bell, ScriptedTools
-from tests.support.nodes import until
+from tests.support.patience import until
 
 DEFAULTS = {
     "state": "present",

@@ -22,7 +22,7 @@ import zipfile
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _helper, _helper_client
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.processes import helpers, marked_helpers
 
 # Stands for a module: it has an archive, a secret in its environment, and goes on as the helper.
@@ -102,13 +102,6 @@ NOBODY = 65534
 FOR_ROOT = pytest.mark.skipif(not IS_ROOT, reason="only root can be another user: sudo make test")
 
 
-def until(is_so, seconds=5):
-    ends = time.monotonic() + patient(seconds)
-    while not is_so():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
-
-
 class Bed:
     """A folder in which helpers listen."""
 
@@ -181,7 +174,7 @@ class Bed:
         for pid in self.processes():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        until(lambda: not self.processes())
+        until(lambda: not self.processes(), 5)
         shutil.rmtree(self.folder)
 
 
@@ -245,24 +238,24 @@ def test_what_is_loaded_later_comes_from_memory_and_is_there_for_the_next(bed, t
     assert bed.start(path=[archive]) is None
     os.unlink(archive)
     assert bed.ask({"load": 1}) == {"word": "found", "was_there": False}
-    until(lambda: bed.ask({"load": 1}) == {"word": "found", "was_there": True})
+    until(lambda: bed.ask({"load": 1}) == {"word": "found", "was_there": True}, 5)
 
 
 def test_at_the_farewell_waits_end_and_nothing_is_left(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
-    until(lambda: words(notes) == ["waits"])
+    until(lambda: words(notes) == ["waits"], 5)
     assert bed.ask({}, "f") == {}
     began = time.monotonic()
     assert bed.end(waiting)["answer"]["msg"] == "SystemExit: Nobody waits for the answer any more."
     assert time.monotonic() - began < patient(5)
-    until(bed.is_gone)
+    until(bed.is_gone, 5)
 
 
 def test_no_request_waits_for_another(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
-    until(lambda: words(notes) == ["waits"])
+    until(lambda: words(notes) == ["waits"], 5)
     began = time.monotonic()
     assert bed.ask({})["request"] == {}
     assert time.monotonic() - began < patient(1)
@@ -274,19 +267,19 @@ def test_no_request_waits_for_another(bed, notes):
 def test_a_wait_ends_when_nobody_waits_for_it_any_more(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
-    until(lambda: words(notes) == ["waits"])
+    until(lambda: words(notes) == ["waits"], 5)
     waiting.kill()
     waiting.communicate()
-    until(lambda: words(notes) == ["waits", "ended"])
+    until(lambda: words(notes) == ["waits", "ended"], 5)
     assert bed.ask({})["request"] == {}
 
 
 def test_a_client_ends_when_nobody_reads_what_it_writes(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
-    until(lambda: words(notes) == ["waits"])
+    until(lambda: words(notes) == ["waits"], 5)
     waiting.stdout.close()
-    until(lambda: words(notes) == ["waits", "ended"])
+    until(lambda: words(notes) == ["waits", "ended"], 5)
     waiting.stderr.close()
     assert waiting.wait(patient(5)) == 1
 
@@ -302,38 +295,38 @@ def test_an_empty_line_a_second_tells_that_a_client_waits(bed, notes):
 def test_an_act_goes_on_to_its_end(bed, notes, end):
     bed.start()
     acting = bed.begin({"act": 0.5, "file": str(notes)})
-    until(lambda: words(notes) == ["begun"])
+    until(lambda: words(notes) == ["begun"], 5)
     if end == "client":
         acting.kill()
         acting.communicate()
     else:
         os.kill(bed.helper(), signal.SIGKILL if end == "helper" else signal.SIGTERM)
         assert bed.end(acting)["answer"]["request"]["act"] == 0.5
-    until(lambda: words(notes) == ["begun", "done"])
+    until(lambda: words(notes) == ["begun", "done"], 5)
 
 
 def test_a_wait_ends_when_the_helper_was_killed(bed, notes):
     bed.start()
     waiting = bed.begin({"wait": patient(30), "file": str(notes)})
-    until(lambda: words(notes) == ["waits"])
+    until(lambda: words(notes) == ["waits"], 5)
     os.kill(bed.helper(), signal.SIGKILL)
     began = time.monotonic()
     assert bed.end(waiting)["answer"]["msg"] == "SystemExit: Nobody waits for the answer any more."
     assert time.monotonic() - began < patient(5)
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
 
 
 def test_sigterm_ends_it_at_once_and_leaves_nothing(bed):
     bed.start()
     os.kill(bed.helper(), signal.SIGTERM)
-    until(bed.is_gone)
+    until(bed.is_gone, 5)
     assert bed.tell({}) == {"none": "[Errno 2] No such file or directory"}
 
 
 def test_it_ends_when_its_socket_was_removed(bed):
     bed.start()
     os.unlink(bed.path)
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
 
 
 def test_it_ends_when_its_socket_was_replaced_and_leaves_the_other_alone(bed):
@@ -341,7 +334,7 @@ def test_it_ends_when_its_socket_was_replaced_and_leaves_the_other_alone(bed):
     os.unlink(bed.path)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(bed.path)
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
     assert os.path.exists(bed.path)
 
 
@@ -393,7 +386,7 @@ def test_a_second_one_of_the_same_name_is_not_started(bed):
     assert bed.start() is None
     first = bed.helper()
     assert bed.start() is None
-    until(lambda: len(bed.processes()) == 1)
+    until(lambda: len(bed.processes()) == 1, 5)
     assert bed.helper() == first
     assert bed.ask({})["request"] == {}
 
@@ -401,7 +394,7 @@ def test_a_second_one_of_the_same_name_is_not_started(bed):
 def test_the_client_removes_what_a_killed_one_has_left(bed):
     bed.start()
     os.kill(bed.helper(), signal.SIGKILL)
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
     assert bed.tell({}) == {"none": "[Errno 111] Connection refused"}
     assert bed.is_gone()
     assert bed.start() is None
@@ -437,7 +430,7 @@ def test_one_that_hangs_is_left_to_itself(bed):
     assert bed.start() is None
     assert bed.ask({})["request"] == {}
     os.kill(first, signal.SIGCONT)
-    until(lambda: first not in bed.processes())
+    until(lambda: first not in bed.processes(), 5)
     assert bed.ask({})["request"] == {}
 
 
@@ -464,7 +457,7 @@ def test_no_helper_where_others_could_get_in(bed, made, tmp_path):
         "no place": "No such file or directory",
     }[made]
     assert bed.start([place]) == "No folder for its socket can be made (%s: %s)." % (place, why)
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
 
 
 def test_the_next_place_is_taken_where_one_cannot_be_had(bed, tmp_path):
@@ -474,7 +467,7 @@ def test_the_next_place_is_taken_where_one_cannot_be_had(bed, tmp_path):
 
 def test_no_helper_whose_environment_could_be_seen(bed):
     assert bed.start(hidden=False) == "The kernel does not tell where the environment of a process lies, so nobody can hide it."
-    until(bed.is_gone)
+    until(bed.is_gone, 5)
 
 
 def test_no_helper_while_the_module_has_threads(bed):
@@ -485,7 +478,7 @@ def test_no_helper_while_the_module_has_threads(bed):
 
 def test_a_process_that_does_not_come_so_far_is_no_helper(bed):
     assert bed.start(START=0.0) == "Its process did not come so far that it listens."
-    until(lambda: not bed.processes())
+    until(lambda: not bed.processes(), 5)
 
 
 @FOR_ROOT
@@ -550,7 +543,7 @@ def test_a_client_that_takes_no_answer_harms_nobody(bed):
         body = json.dumps({"large": 1 << 22}).encode()
         silent.sendall(b"a" + _helper.LENGTH.pack(len(body)) + body)
         assert bed.ask({})["request"] == {}
-        until(lambda: len(bed.processes()) == 1)
+        until(lambda: len(bed.processes()) == 1, 5)
 
 
 def test_answers_have_their_limit(bed):
@@ -573,7 +566,7 @@ def test_a_hundred_at_once(bed):
     bed.start()
     clients = [bed.begin({"number": number}) for number in range(100)]
     assert [bed.end(client)["answer"]["request"]["number"] for client in clients] == list(range(100))
-    until(lambda: len(bed.processes()) == 1)
+    until(lambda: len(bed.processes()) == 1, 5)
 
 
 def test_more_than_it_handles_at_once_wait_for_their_turn(bed, notes):
@@ -588,7 +581,7 @@ def test_what_waited_for_its_turn_is_not_begun_when_nobody_waits_for_it_any_more
     late = tmp_path / "late"
     late.write_text("")
     first = bed.begin({"act": patient(0.6), "file": str(notes)})
-    until(lambda: words(notes) == ["begun"])
+    until(lambda: words(notes) == ["begun"], 5)
     second = bed.begin({"act": 0, "file": str(late)})
     assert second.stdout.readline() == b"graceful_azure asked \n"
     time.sleep(0.1)

@@ -23,9 +23,10 @@ from graceful_azure_watcher import actions, cli, settings, system, watch
 from graceful_azure_watcher.decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN, Task
 from graceful_azure_watcher.settings import DEFAULTS, Settings, SettingsError
 
+from tests.support.patience import until
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver
 from tests.support.service import Clock, Service, document, drop, event, trickle
-from tests.support.watcher import parse, until
+from tests.support.watcher import parse
 
 
 @pytest.fixture(name="made")
@@ -188,7 +189,7 @@ def test_a_fast_path_is_undone_until_that_is_recorded(made, monkeypatch, capsys)
                 time.sleep(0.01)
                 return so()
 
-            until(tick)
+            until(tick, 15)
 
         ticks(lambda: watcher.fast.done)
         write = watcher._hold.write
@@ -239,7 +240,7 @@ def secret(tmp_path):
 def result_of(url, secret, task=TASK, follow=None, **settings):
     settings = Settings(dict(DEFAULTS, **{"action": "eda", "url": url, "secret_file": secret, **settings}))
     request = actions.begin(settings, task, "www_1", "1.2.3", None, follow=follow)
-    return until(request.poll)
+    return until(request.poll, 15)
 
 
 def launch(receiver, secret, task=TASK, follow=None):
@@ -287,7 +288,7 @@ def test_a_mistake_of_the_watchers_own_is_a_failure_and_told(secret, monkeypatch
     monkeypatch.setattr(threading, "excepthook", told.append)
     settings = Settings(dict(DEFAULTS, action="eda", url="http://127.0.0.1:1/", secret_file=secret))
     request = actions.Request(settings, lambda request: {}["nothing"], ())
-    assert until(request.poll) == (FAILED, "http://127.0.0.1:1: ended by a mistake in the watcher")
+    assert until(request.poll, 15) == (FAILED, "http://127.0.0.1:1: ended by a mistake in the watcher")
     assert told[0].exc_type is KeyError
 
 
@@ -539,7 +540,7 @@ def launch_run(secret, follow, task=GONE, command=("true",)):
     folder = Path(secret).parent
     settings = Settings(dict(DEFAULTS, action="run", command=list(command)))
     action = actions.begin(settings, task, "www_1", "1.2.3", str(folder / "run.lock"), follow=follow)
-    return DONE if isinstance(action, actions.Ended) else until(action.poll) and "begun"
+    return DONE if isinstance(action, actions.Ended) else until(action.poll, 15) and "begun"
 
 
 def test_a_command_that_has_finished_everything_is_not_run_again(secret, followed, record):
@@ -566,7 +567,7 @@ def test_a_command_that_leaves_its_host_held_is_run_again_once_the_event_is_over
 
         def act():
             watcher.act()
-            until(lambda: watcher._look_at_running() or watcher._action is None)
+            until(lambda: watcher._look_at_running() or watcher._action is None, 15)
             return watcher.counts["actions_started"], watcher.decider.unfinished != []
 
         watcher.read()
@@ -645,7 +646,7 @@ def test_what_nobody_can_be_told(secret, tmp_path):
 def test_a_command_ends_with_all_that_it_started(tmp_path):
     program = "import subprocess, sys, time; subprocess.Popen(['sleep', '60']); open(sys.argv[1], 'w').close(); time.sleep(60)"
     command = actions.Command([sys.executable, "-S", "-c", program, str(tmp_path / "up")], {}, 60)
-    until((tmp_path / "up").exists)
+    until((tmp_path / "up").exists, 15)
     group = command._process.pid
     command.stop()
 
@@ -660,7 +661,7 @@ def test_a_command_ends_with_all_that_it_started(tmp_path):
                 found.append(path.name)
         return found
 
-    until(lambda: not members())
+    until(lambda: not members(), 15)
 
 
 def test_what_is_written_is_there_whole(tmp_path):

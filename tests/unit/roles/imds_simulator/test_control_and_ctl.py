@@ -24,7 +24,7 @@ from graceful_azure_simulator.process import in_background
 from graceful_azure_simulator.simulated_time import Clock
 
 from tests.support.asking import approve, ask, control, document
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.simulator import SCRIPT, ControlError, Simulator
 
@@ -33,13 +33,6 @@ from tests.support.simulator import SCRIPT, ControlError, Simulator
 def simulator():
     with Simulator(["a", "b c"], options=["--allow-commands", "--command-timeout", "0.5"]) as simulator:
         yield simulator
-
-
-def wait_until(condition, seconds=5):
-    deadline = time.monotonic() + patient(seconds)
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # State and page
@@ -96,14 +89,14 @@ def test_the_commands_of_an_event_and_what_became_of_them(simulator, tmp_path):
         OnGone="sh -c 'sleep 60 & echo begun; wait'",
     )
     simulator.start(event_id)
-    wait_until(lambda: simulator.event(event_id)["Commands"][0]["ExitStatus"] == 3 and simulator.event(event_id)["Commands"][0]["Output"].count("\n") == 2)
+    until(lambda: simulator.event(event_id)["Commands"][0]["ExitStatus"] == 3 and simulator.event(event_id)["Commands"][0]["Output"].count("\n") == 2, 5)
     assert json.loads((tmp_path / "started").read_text())["EventStatus"] == "Started"
     command = simulator.event(event_id)["Commands"][0]
     assert sorted(command["Output"].splitlines()) == ["err", "out"]
     assert command["Problem"] is None
     # One that takes too long is ended with all that it started.
     simulator.complete(event_id)
-    wait_until(lambda: simulator.event(event_id)["Commands"][1]["Problem"])
+    until(lambda: simulator.event(event_id)["Commands"][1]["Problem"], 5)
     command = simulator.event(event_id)["Commands"][1]
     assert command["Problem"] == "was ended after 0.5 s"
     assert 0.5 <= command["Seconds"] < 2
@@ -112,7 +105,7 @@ def test_the_commands_of_an_event_and_what_became_of_them(simulator, tmp_path):
 
 def test_a_command_that_cannot_be_run_is_told(simulator):
     event_id = simulator.post_event(EventStatus="Started", OnStart="/no/such/program x")
-    wait_until(lambda: simulator.event(event_id)["Commands"][0]["Problem"])
+    until(lambda: simulator.event(event_id)["Commands"][0]["Problem"], 5)
     assert simulator.event(event_id)["Commands"][0]["Problem"] == "cannot be run: No such file or directory"
 
 
@@ -122,7 +115,7 @@ def test_a_command_that_cannot_even_be_passed_on_is_told_and_the_next_one_runs(c
     commands.started(event)
     commands.gone(event)
     in_background(commands.run)
-    wait_until(lambda: event.commands[1]["ExitStatus"] == 0)
+    until(lambda: event.commands[1]["ExitStatus"] == 0, 5)
     assert event.commands[0]["Problem"].startswith("cannot be run: 'utf-8' codec can't encode character")
     assert capfd.readouterr().err.startswith("imds_simulator.py: echo cannot be run: ")
 
@@ -133,12 +126,12 @@ def test_commands_where_the_system_knows_ascii_alone():
         with pytest.raises(ControlError, match="400: .*OnStart must be a command that this system's encoding can carry"):
             simulator.post_event(EventStatus="Started", OnStart="echo ä")
         simulator.post_event(EventStatus="Started", OnStart="echo a")
-        wait_until(lambda: simulator.events()[0]["Commands"][0]["Output"] == "a\n")
+        until(lambda: simulator.events()[0]["Commands"][0]["Output"] == "a\n", 5)
 
 
 def test_the_end_of_a_long_output_is_kept(simulator):
     event_id = simulator.post_event(EventStatus="Started", OnStart=f'{sys.executable} -c \'print("x" * 100000 + "end")\'')
-    wait_until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"))
+    until(lambda: simulator.event(event_id)["Commands"][0]["Output"].endswith("end\n"), 5)
     assert len(simulator.event(event_id)["Commands"][0]["Output"]) == 4096
 
 
@@ -147,11 +140,11 @@ def test_a_standard_error_that_nobody_reads_stops_nothing():
     with Simulator(["a"], on_start=f"{sys.executable} -c 'print(\"x\" * 70000)'", stderr=subprocess.PIPE) as simulator:
         for number in range(3):
             event_id = simulator.post_event(EventStatus="Started", EventId="E", ImpactSeconds=None)
-            wait_until(lambda: simulator.events()[-1]["Commands"][0]["ExitStatus"] == 0)  # nor does the command wait
-            wait_until(lambda: simulator.events()[-1]["Commands"][0]["Output"].endswith("x\n"))
+            until(lambda: simulator.events()[-1]["Commands"][0]["ExitStatus"] == 0, 5)  # nor does the command wait
+            until(lambda: simulator.events()[-1]["Commands"][0]["Output"].endswith("x\n"), 5)
             # What is complained of under way waits for nobody, either.
             simulator.play({"events": [{"EventType": "Reboot", "Vm": 1, "EventId": "E"}]})
-            wait_until(lambda: simulator.ask("GET", "/clock")["Next"] is None)
+            until(lambda: simulator.ask("GET", "/clock")["Next"] is None, 5)
             assert document(simulator.urls["a"])["Events"]
             simulator.complete(event_id)
             assert len(simulator.events()) == number + 1
@@ -187,7 +180,7 @@ def test_a_bad_command_is_refused(simulator, command):
 def test_output_that_comes_after_the_end_of_the_simulator(tmp_path):
     with Simulator(["a"], on_start=f"sh -c 'sleep 0.3; echo late; touch {tmp_path}/done'", stderr=subprocess.PIPE) as simulator:
         simulator.post_event(EventStatus="Started")
-        wait_until(lambda: simulator.events()[0]["Commands"])
+        until(lambda: simulator.events()[0]["Commands"], 5)
         time.sleep(0.1)
         simulator.process.terminate()
         assert simulator.process.wait(1) == 0
@@ -347,7 +340,7 @@ def test_a_simulator_without_standard_streams():
     line = f"exec '{sys.executable}' '{SCRIPT}' --vm a=127.0.0.1:{port} <&- >&- 2>&-"
     process = subprocess.Popen(["sh", "-c", line])
     try:
-        wait_until(answers)
+        until(answers, 5)
     finally:
         process.terminate()
     assert process.wait(patient(5)) == 0
