@@ -135,7 +135,7 @@ def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes], is_in
         yield Forwarded(sent.port, canonical(ipaddress.ip_address(sent.source)), sent.source_port, state, left)
 
 
-def _is_inside(source: bytes, proc: str, interfaces: str = "/sys/class/net") -> bool:
+def _is_inside(source: bytes, proc: str) -> bool:
     """Whether packets to an IPv4 address go to an interface that is no device, and leads nowhere else: a bridge or a veth."""
     if len(source) != 4:
         return False
@@ -146,7 +146,7 @@ def _is_inside(source: bytes, proc: str, interfaces: str = "/sys/class/net") -> 
     if not found:
         return False
     name = max(found)[1]
-    is_virtual = os.path.realpath(os.path.join(interfaces, name)).startswith("/sys/devices/virtual/")
+    is_virtual = os.path.realpath(os.path.join("/sys/class/net", name)).startswith("/sys/devices/virtual/")
     return is_virtual and all(other != name for other, _network, mask in routes if not mask)
 
 

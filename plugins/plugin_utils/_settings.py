@@ -108,10 +108,10 @@ def _stated(role: str) -> Specs:
 
 
 @functools.cache
-def role_options(all_of_them: bool = False, roles: tuple[str, ...] = ROLES) -> Specs:
+def role_options(all_of_them: bool = False) -> Specs:
     """The options of the roles' main entry points that users set, by variable name; or all that these roles have. For reading alone."""
     options: Specs = {}
-    for role in roles:
+    for role in ROLES:
         for name, option in _stated(role).items():
             if all_of_them or name[len(role) + 1 :] not in _SET_BY_PASSES:
                 options[name] = option

@@ -66,21 +66,21 @@ def told_by(variables: Variables) -> str:
     return WINDOWS if is_one else LINUX
 
 
-def run_module(action: ActionBase, module: str, args: Options, task_vars: Variables, pause: Pause | None = None) -> Json:
-    """Run a module of this collection, or what stands for it on the host's platform. C(pause): how to wait on the controller for some seconds."""
+def run_module(action: ActionBase, module: str, args: Options, task_vars: Variables) -> Json:
+    """Run a module of this collection, or what stands for it on the host's platform."""
     if not is_windows(action, task_vars):
         result: Json = action._execute_module(module_name=f"graceful.azure.{module}", module_args=args, task_vars=task_vars)
         return result
     # Nobody else needs it.
     from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import run
 
-    return run(action, module, args, task_vars, pause)
+    return run(action, module, args, task_vars)
 
 
 def ask_machine(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
     """The answer of the task's machine to a request (C(_handle.py)): C(acts) and C(look), or C(failed) or C(unreachable) if there is none.
 
-    C(by_module) is true if each request starts modules there.
+    C(by_module) is true if each request starts modules there. C(pause): how to wait on the controller for some seconds.
     """
     if not is_windows(action, task_vars):
         return _helper.ask(action, {"request": request}, task_vars, lambda args: run_module(action, "machine", args, task_vars))
