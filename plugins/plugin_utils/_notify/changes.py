@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -79,7 +80,7 @@ def _change(state: str, text: str, hosts: Iterable[str]) -> Change:
 
 
 def _label(event: Json) -> str:
-    return f"{event['event_type'] or 'event'} {event['event_id']}"
+    return label_of(event["event_type"], event["event_id"])
 
 
 def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, Change]]:

@@ -25,6 +25,11 @@ LAG = 10.0
 """Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
 
+def label_of(event_type: str | None, event_id: str) -> str:
+    """What an event is called in sentences."""
+    return f"{event_type or 'event'} {event_id}"
+
+
 @dataclass
 class Event(EventMemory):
     """One event, as all metadata services together show it, or as the memory or a record describes it."""
@@ -42,7 +47,7 @@ class Event(EventMemory):
 
     @property
     def label(self) -> str:
-        return f"{self.event_type or 'event'} {self.event_id}"
+        return label_of(self.event_type, self.event_id)
 
     @property
     def decided_by(self) -> Rule:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
@@ -96,7 +97,7 @@ def _outcomes(events: Sequence[Json], unread: Json) -> Iterator[str]:
     if not events:
         yield no_event("No event names any of the targets", unread)
     for event in events:
-        yield f"{event['event_type'] or 'event'} {event['event_id']} ({', '.join(event['resources'])}): {event['outcome']}"
+        yield f"{label_of(event['event_type'], event['event_id'])} ({', '.join(event['resources'])}): {event['outcome']}"
         # Many hosts may wait for one thing that a person must mend.
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, status in event["hosts"].items():

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -261,7 +262,7 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
                 said = TOLD_BEFORE[field] if field in event["before_run"] else words
-                _entry(story, event[field], "event", f"{event['event_type'] or 'event'} {event_id} {said}", None, event_id)
+                _entry(story, event[field], "event", f"{label_of(event['event_type'], event_id)} {said}", None, event_id)
 
 
 def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
@@ -279,7 +280,7 @@ def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> No
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
-            text = f"{event['event_type'] or 'event'} {told['event_id']}: {told['outcome']}"
+            text = f"{label_of(event['event_type'], told['event_id'])}: {told['outcome']}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"])
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
