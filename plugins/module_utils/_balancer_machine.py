@@ -12,9 +12,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._addresses import n
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, check_writable, scan_records, utc_now
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
-
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
 
 def look_spec() -> dict[str, Any]:
@@ -29,6 +28,14 @@ def look_spec() -> dict[str, Any]:
     }
 
 
+def awaited_in(params: Mapping[str, Any]) -> list[str] | None:
+    """The servers for which such a look waits; None for all."""
+    names, wait_for = params["servers"], params["wait_for"]
+    if names is not None and not names:
+        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
+    return names if wait_for is None else wait_for
+
+
 def machine_facts(state_dir: str) -> dict[str, Any]:
     """The machine's addresses, its network, its time, and a sentence if no record could be written into the folder."""
     problem = None
@@ -39,9 +46,9 @@ def machine_facts(state_dir: str) -> dict[str, Any]:
     return {"addresses": own_addresses(), "network": network_of(), "state_dir_problem": problem, "time": utc_now()}
 
 
-def readable_records(state_dir: str, kind: str) -> list[Record]:
-    """The records of this kind that can be read, if nothing tells to which balancer they belong."""
+def other_holds(params: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """What a look that failed tells all the same: the records of this kind that can be read. Nothing says to which balancer they belong."""
     try:
-        return [record for record in scan_records(state_dir)[0] if record["kind"] == kind]
+        return {"other_holds": [record for record in scan_records(params["state_dir"])[0] if record["kind"] == kind]}
     except HoldError:
-        return []
+        return {"other_holds": []}

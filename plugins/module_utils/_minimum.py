@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
@@ -56,6 +58,5 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     why = " (%s)" % "; ".join(silent[:3] + ["..."] * (len(silent) > 3)) if silent else ""
     short = "%d of %d in service in %s%s, %d must stay" % (serving, len(counted), place, why, least)
     if least > len(counted):
-        plural = "" if len(counted) == 1 else "s"
-        short += ": the backend has %d server%s, so this can never be met (graceful_azure_min_in_service)" % (len(counted), plural)
+        short += ": the backend has %s, so this can never be met (graceful_azure_min_in_service)" % plural(len(counted), "server")
     return short

@@ -207,14 +207,14 @@ def as_one(diffs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {way: {name: told for diff in known for name, told in diff[way].items()} for way in ("before", "after")}
 
 
-def least_of(params: Mapping[str, Any]) -> Any:
-    """How many servers must stay in service, as the option min_in_service says."""
-    if params["min_in_service"] is None:
+def least_of(params: Mapping[str, Any], where: str = "") -> Any:
+    """How many servers must stay in service, as the option min_in_service says. ``where``: what stands before its name in a sentence."""
+    if params.get("min_in_service") is None:
         return None
     try:
         return parse_minimum(params["min_in_service"])
     except ValueError as error:
-        raise ValueError("min_in_service: %s." % error) from None
+        raise ValueError("%smin_in_service: %s." % (where, error)) from None
 
 
 def without_server(options: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_passes, haproxy_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
@@ -325,10 +325,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
     haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
     store = machine.store()
-    names = params["servers"]
-    if names is not None and not names:
-        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
-    awaited = names if params["wait_for"] is None else params["wait_for"]
+    names, awaited = params["servers"], awaited_in(params)
     deadline = machine.monotonic() + timeout
     places = parse_places(params["addresses"])
     # A server that nobody checks is asked in the first look only.
@@ -413,7 +410,5 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, 
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}
 CALLS: dict[str, Callable[[], Call]] = {
     "haproxy_hold": lambda: holding(hold_spec(), hold, HaproxyDuty.driver_errors),
-    "haproxy_info": lambda: Call(
-        info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)}
-    ),
+    "haproxy_info": lambda: Call(info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: other_holds(params, KIND)),
 }

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
@@ -71,11 +70,7 @@ def _act(each: Mapping[str, Any], machine: Machine, where: str) -> tuple[Duty, A
         "reason": each.get("reason") or "",
     }
     more = {key: each[key] for key in MORE if each.get(key) is not None}
-    if "min_in_service" in more:
-        try:
-            parse_minimum(more["min_in_service"])
-        except ValueError as error:
-            raise ValueError("%s.min_in_service: %s." % (where, error)) from None
+    least_of(more, where + ".")
     act = Act(Request.from_params(params), check_seconds("timeout", each.get("timeout") or 0.0), **more)
     return read(each.get("duty"), type(machine), where + ".duty").on(machine), act
 

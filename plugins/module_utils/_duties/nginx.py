@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import look_spec, machine_facts, readable_records
+from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
@@ -218,10 +218,7 @@ def info_spec() -> dict[str, Any]:
 def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """A look at the lines of several hosts, which may wait until some of them are idle in two looks in a row."""
     timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
-    names = params["servers"]
-    if names is not None and not names:
-        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
-    awaited = names if params["wait_for"] is None else params["wait_for"]
+    names, awaited = params["servers"], awaited_in(params)
     deadline = machine.monotonic() + timeout
     nginx = Nginx(machine.run_command, params["configuration"])
     store = machine.store()
@@ -318,7 +315,5 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, 
 DUTIES: dict[str, type[Duty]] = {"nginx": NginxDuty}
 CALLS: dict[str, Callable[[], Call]] = {
     "nginx_hold": lambda: holding(hold_spec(), hold, NginxDuty.driver_errors),
-    "nginx_info": lambda: Call(
-        info_spec(), info, NginxDuty.driver_errors, of_failure=lambda params: {"other_holds": readable_records(params["state_dir"], KIND)}
-    ),
+    "nginx_info": lambda: Call(info_spec(), info, NginxDuty.driver_errors, of_failure=lambda params: other_holds(params, KIND)),
 }
