@@ -17,13 +17,12 @@ import re
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
 from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 
 
@@ -133,10 +132,7 @@ class Balancer:
         return next(row[columns.index(column)] for row in (line.split(",") for line in lines[1:]) if row[1:2] == [name])
 
     def until(self, condition):
-        deadline = time.monotonic() + patient(10)
-        while not condition():
-            assert time.monotonic() < deadline, self.info()["servers"]
-            time.sleep(0.02)
+        until(condition, 10, lambda: self.info()["servers"])
 
     def close(self):
         for web in self.web.values():

@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from tests.support.calls import call
 from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
 
 # Some of it runs as another user.
@@ -133,10 +133,7 @@ class Balancer:
         return call("haproxy_hold", dict(params, **more))
 
     def until(self, condition):
-        deadline = time.monotonic() + patient(10)
-        while not condition(self.server()):
-            assert time.monotonic() < deadline, self.server()
-            time.sleep(0.02)
+        until(lambda: condition(self.server()), 10, self.server)
 
     def server(self, name="web1"):
         return {server["server"]: server for server in self.info()["servers"]}[name]
@@ -609,10 +606,7 @@ class TestFormerProcessNotCounted:
     def ends(self, one, web, look):
         web.go.set()
         assert one.slow() == 200
-        deadline = time.monotonic() + patient(20)
-        while not look()["idle"]:
-            assert time.monotonic() < deadline, look()
-            time.sleep(0.2)
+        until(lambda: look()["idle"], 20, look, pause=0.2)
         assert look()["uncounted"] is None
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a module as another user")
@@ -665,10 +659,7 @@ class TestFormerProcessNotCounted:
             outer = next(int(name) for name in os.listdir("/proc") if name.isdigit() and self.runs(name, "unshare", str(haproxy.folder)))
             (master,) = pathlib.Path("/proc/%d/task/%d/children" % (outer, outer)).read_text().split()
             os.kill(int(master), signal.SIGUSR2)
-            deadline = time.monotonic() + patient(10)
-            while "Pid: %s\n" % before in haproxy.ask("show info"):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: "Pid: %s\n" % before not in haproxy.ask("show info"), 10)
 
         one = reloaded(reload, program=str(inside), master=True)
         assert one.info()["process"]["pid"] < 20

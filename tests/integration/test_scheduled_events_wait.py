@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
-from tests.support.patience import patient
+from tests.support.patience import until
 from tests.support.playbook import Playbook
 from tests.support.processes import descendants
 
@@ -45,10 +45,7 @@ def wait(tmp_path, host):
         environment = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(tmp_path / "cp"), "ANSIBLE_TIMEOUT": "5"}
         process = playbook.start(tasks, environment=environment)
         started.append(process)
-        deadline = time.monotonic() + patient(40)
-        while len(host.simulator.requests()) < seen + looks:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: len(host.simulator.requests()) >= seen + looks, 40)
 
         def finish():
             done = playbook.finish(process, 80)
@@ -143,10 +140,7 @@ def test_a_host_that_never_comes_back(host, wait):
     assert waited["resource_name"] == "vm-1"
     assert "Timed out after" in waited["msg"] and "The last error" in waited["msg"]
     # What ran on the host has ended by itself.
-    deadline = time.monotonic() + patient(15)
-    while any("scheduled_events_wait" in line for line in running_in(host)):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    until(lambda: not any("scheduled_events_wait" in line for line in running_in(host)), 15, pause=0.2)
 
 
 def running_in(host):

@@ -36,7 +36,7 @@ from graceful_azure_simulator.scenario_files import chosen_scenario
 from graceful_azure_simulator.vms import Vm
 
 from tests.support.asking import EVENTS_PATH, METADATA, Answer, address_of, approve, ask, control, document, everything_from, status_of, talk
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.simulator import CODE, PYTHON, SCRIPT, ControlError, Simulator, copy_simulator
 
@@ -908,10 +908,7 @@ def test_a_delay_ends_with_its_client(simulator, url):
             time.sleep(0.01)
         time.sleep(0.1)
         threads = len(os.listdir(tasks))
-    deadline = time.monotonic() + patient(3)
-    while len(os.listdir(tasks)) >= threads:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(os.listdir(tasks)) < threads, 3)
 
 
 def test_faults_without_a_body(simulator, url):
@@ -1295,10 +1292,7 @@ def test_a_pid_file_is_removed_by_its_own_process_alone(tmp_path):
         there = []
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-            deadline = time.monotonic() + patient(5)
-            while is_running(pid):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            until(lambda pid=pid: not is_running(pid), 5)
             there.append(pid_file.exists())
         assert there == [True, False]
     finally:
