@@ -988,10 +988,17 @@ owners = {"write": _hold_records.Store, "delete": _hold_records.Store, "check": 
           "replace_file": _nginx_hold}
 strike(owners[NAME], NAME, NUMBER, AFTER)
 """
+# Before and after each change; of what lies between them, some in make test.
 POINTS = [
-    ("write", 1, False), ("write", 1, True), ("write", 2, True), ("replace_file", 1, True), ("replace_file", 2, True), ("check", 2, True),
-    ("hang_up", 1, True), ("reload", 1, True), ("write", 3, True), ("delete", 1, True),
-]  # fmt: skip
+    ("write", 1, True),
+    ("replace_file", 1, True),
+    ("hang_up", 1, True),
+    ("delete", 1, True),
+    *(
+        pytest.param(point, marks=pytest.mark.long)
+        for point in [("write", 1, False), ("write", 2, True), ("replace_file", 2, True), ("check", 2, True), ("reload", 1, True), ("write", 3, True)]
+    ),
+]
 
 
 def killed(bed, name, number, after, **options):

@@ -25,7 +25,11 @@ INFO = "tests/integration/test_haproxy_info.py"
 HOLD = "tests/integration/test_haproxy_hold.py"
 CONFIGURATIONS = "tests/integration/test_haproxy_configurations.py"
 # What a version can change most easily: its answers, its states, and what it does to sessions.
-SAMPLE = [INFO + "::TestWhatItSees::test_what_takes_no_traffic_is_not_in_service", HOLD + "::TestEveryState", CONFIGURATIONS]
+SAMPLE = [
+    INFO + "::TestWhatItSees::test_what_takes_no_traffic_is_not_in_service",
+    HOLD + "::TestEveryState",
+    *(f"{CONFIGURATIONS}::{name}" for name in ("TestHashes", "TestBackup", "TestTrack", "TestDynamicServers")),
+]
 
 
 def run_with(version, *tests):
