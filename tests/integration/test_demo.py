@@ -81,7 +81,14 @@ def all_gone(processes):
     return True
 
 
-@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["in the foreground", "in the background of a shell"])
+@pytest.mark.parametrize(
+    "inherited",
+    [
+        # The other one needs all that this one needs, and a handler that is set although the signal was ignored.
+        pytest.param(signal.SIG_DFL, id="in the foreground", marks=pytest.mark.long),
+        pytest.param(signal.SIG_IGN, id="in the background of a shell"),
+    ],
+)
 def test_interrupted_in_the_middle_of_an_event(start, inherited):
     # A shell without job control starts what it runs in the background with SIGINT ignored, and so does `make test &` the demo.
     before = signal.signal(signal.SIGINT, inherited)

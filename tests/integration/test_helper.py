@@ -79,11 +79,20 @@ def came_from(result):
 
 
 def test_the_first_request_is_a_module_and_the_others_ask_its_process(bed):
-    done = bed.run([ask("first"), ask("second", text="ü"), ask("loads", "load"), ask("again", "load"), ask("large", "large", size=1 << 20), FAREWELL])
+    asked = [
+        ask("second", text="ü"),
+        ask("loads", "load"),
+        ask("again", "load"),
+        ask("fails", "raise", text="no such thing"),
+        ask("large", "large", size=1 << 20),
+    ]
+    done = bed.run([ask("first"), *asked, FAREWELL])
     assert [came_from(done[name]) for name in ("first", "second", "loads", "again", "large")] == ["module", *["helper"] * 4]
     assert done["second"]["request"]["text"] == "ü"
     assert "haproxy" in done["loads"]["types"]
     assert len(done["large"]["text"]) == 1 << 20
+    # A failure is that of a module.
+    assert (done["fails"]["failed"], done["fails"]["msg"]) == (True, "ValueError: no such thing")
     until(bed.is_clean, 1, "the end of the helper")
 
 
@@ -121,7 +130,7 @@ def test_another_run_has_another_helper(bed):
         assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
 
 
-@pytest.mark.parametrize("end", ["KILL", "TERM", "STOP"])
+@pytest.mark.parametrize("end", ["KILL", pytest.param("TERM", marks=pytest.mark.long), "STOP"])
 def test_a_helper_that_is_gone_or_hangs_is_replaced(bed, end):
     kill_it = {"name": "kill", "ansible.builtin.shell": f"kill -{end} {{{{ second.leader }}}}; sleep 0.3"}
     go_on = {"name": "go_on", "ansible.builtin.shell": "kill -CONT {{ second.leader }}; sleep 1.5"} if end == "STOP" else FAREWELL
@@ -136,11 +145,6 @@ def test_what_was_sent_is_not_sent_again(bed):
     assert done["dies"]["unreachable"] is True
     assert "has ended before it answered" in done["dies"]["msg"]
     assert came_from(done["third"]) == "helper"
-
-
-def test_a_failure_is_that_of_a_module(bed):
-    done = bed.run([ask("first"), ask("fails", "raise", text="no such thing"), FAREWELL])
-    assert (done["fails"]["failed"], done["fails"]["msg"]) == (True, "ValueError: no such thing")
 
 
 def test_a_connection_that_leaves_no_standard_input_to_commands(bed):
@@ -160,7 +164,8 @@ def test_a_connection_that_leaves_no_standard_input_to_commands(bed):
     until(bed.is_clean, 1, "the end of the helper")
 
 
-@pytest.mark.parametrize("way", ["variable", "extra"])
+# The variable is that of test_a_run_comes_to_the_same_with_helpers_and_without.
+@pytest.mark.parametrize("way", [pytest.param("variable", marks=pytest.mark.long), "extra"])
 def test_without_a_helper_each_request_is_a_module(bed, way):
     here = {"ansible_connection": "local", **({"graceful_azure_helper": False} if way == "variable" else {})}
     arguments = ["-e", "graceful_azure_helper=no"] if way == "extra" else []
@@ -184,7 +189,7 @@ def test_the_code_of_another_version_is_not_asked(bed):
     assert [came_from(done[name]) for name in ("first", "second", "third", "fourth")] == ["module", "helper"] * 2
 
 
-@pytest.mark.parametrize("end", ["controller", "all", "interrupted"])
+@pytest.mark.parametrize("end", ["controller", pytest.param("all", marks=pytest.mark.long), "interrupted"])
 def test_the_wait_and_the_helper_end_when_the_controller_is_killed(bed, end):
     """Its workers have sessions of their own."""
     notes = bed.folder / "notes"
@@ -237,7 +242,8 @@ class Seen(Meanwhile):
                     self.leaders.add(os.getsid(pid))
 
 
-@pytest.mark.parametrize("is_wanted", [True, False])
+# With helpers, all others that see an event through come to the same.
+@pytest.mark.parametrize("is_wanted", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_run_comes_to_the_same_with_helpers_and_without(bed, is_wanted):
     """At its end the machines are told, so that nothing of it stays there."""
     site = Site(bed.folder)
@@ -298,7 +304,7 @@ class TestSudo:
         assert done["second"]["uid"] == USERS.get(user, 0)
         until(bed.is_clean, 1, "the end of the helper")
 
-    @pytest.mark.parametrize("password", [True, False], ids=["password", "free"])
+    @pytest.mark.parametrize("password", [pytest.param(True, id="password"), pytest.param(False, id="free", marks=pytest.mark.long)])
     def test_a_sudo_that_wants_a_terminal(self, bed, host, password):
         """Modules are sent as files then, because pipelining leaves no terminal. So is the request."""
         sudoers = "Defaults requiretty\nDefaults timestamp_timeout=0\noperator7 ALL=(ALL:ALL) %sALL" % ("" if password else "NOPASSWD: ")
@@ -309,7 +315,7 @@ class TestSudo:
         assert done["third"]["request"]["text"] == "ü"
         until(bed.is_clean, 1, "the end of the helper")
 
-    @pytest.mark.parametrize("user", USERS)
+    @pytest.mark.parametrize("user", [pytest.param(name, marks=pytest.mark.long if name == "operator7" else ()) for name in USERS])
     def test_su(self, bed, host, user):
         made = host("")
         made.variables["ansible_user"] = "root" if user == "service7" else "service7"

@@ -21,8 +21,6 @@ REMOTE = {"ansible_connection": "ssh", "ansible_host": "198.51.100.1"}
 
 NAME = "graceful.azure.scheduled_events_wait"
 DEFAULT = f"query('{NAME}', timeout=2, sleep=0.1)"
-# The machine that runs Ansible, and another one.
-BOTH = "here:far"
 EXPLICIT = f"query('{NAME}', timeout=2, sleep=0.1, imds_url=url)"
 
 
@@ -88,96 +86,89 @@ def found(result):
     assert (event["event_id"], event["affects_host"], event["resources"]) == (EVENT, True, ["vm-1"])
 
 
-def test_on_the_vm_itself(run):
-    done = run("here", ("plain", DEFAULT, {}), ("body", DEFAULT, {"loop": [1]}), ("ids", f"query('{NAME}', '{EVENT.upper()}', timeout=2)", {}))
-    found(done["plain"])
-    found(done["ids"])
-    found(done["body"]["results"][0])
-    assert done.asked
+def on(host, *tasks):
+    """Tasks of this host alone, in a run for more hosts."""
+    return [
+        (name, expression, {**keywords, "when": [f"inventory_hostname == '{host}'", *([keywords["when"]] if "when" in keywords else [])]})
+        for name, expression, keywords in tasks
+    ]
 
 
-def test_on_the_vm_itself_by_the_keyword(run):
-    found(run("localhost", ("plain", DEFAULT, {"connection": "local"}))["plain"])
-
-
-def test_a_remote_host(run):
+def test_where_it_knows_whose_service_it_is(run):
     done = run(
-        "far",
-        ("plain", DEFAULT, {}),
-        ("body", DEFAULT, {"loop": [1]}),
-        ("keyword", DEFAULT, {"connection": "local"}),
-        ("variable", "its", {}),
-        ("when", "1", {"when": f"{DEFAULT} | length > 0"}),
-        ("nothing", f"query('{NAME}', imds_url=none)", {}),
-    )
-    for name in ("plain", "body", "keyword", "variable"):
-        refused(done[name], "ansible_connection is ssh")
-    refused(done["when"])
-    refused(done["nothing"])
-    assert not done.asked
-
-
-def test_delegated(run):
-    # To whom it is delegated does not matter: the host that the task is for is another one.
-    done = run(
-        BOTH,
-        ("far", DEFAULT, {"delegate_to": "far"}),
-        ("local", DEFAULT, {"delegate_to": "localhost"}),
-        ("item", DEFAULT, {"delegate_to": "{{ item }}", "loop": ["other"]}),
-        ("task_variable", "own", {"delegate_to": "other", "vars": {"own": "{{ " + DEFAULT + " }}"}}),
-    )
-    for host in BOTH.split(":"):
-        for name in ("far", "local", "item", "task_variable"):
-            refused(done[host][name], "delegated")
-    assert not done.asked
-
-
-def test_in_loops_it_cannot_know(run):
-    expression = "{{ " + DEFAULT + " }}"
-    ways = {"loop": {"loop": expression}, "items": {"with_items": expression}, "itself": {f"with_{NAME}": [EVENT]}}
-    delegates = {"plain": {}, "other": {"delegate_to": "other"}, "local": {"delegate_to": "localhost"}}
-    tasks = {f"{way}_{delegate}": dict(ways[way], **delegates[delegate]) for way in ways for delegate in delegates}
-    done = run(BOTH, *[(name, "item", keywords) for name, keywords in tasks.items()])
-    for host in BOTH.split(":"):
-        for name in tasks:
-            refused(done[host][name], "loop")
-    assert not done.asked
-
-
-def test_variables_of_other_hosts(run):
-    done = run("localhost", ("far", "hostvars.far.its", {}), ("here", "hostvars.here.its", {}))
-    refused(done["far"])
-    refused(done["here"])
-    assert not done.asked
-
-
-def test_an_explicit_url(run):
-    done = run(
-        BOTH,
-        ("plain", EXPLICIT, {}),
+        "here:far:localhost:set",
+        *on(
+            "here",
+            ("plain", DEFAULT, {}),
+            ("body", DEFAULT, {"loop": [1]}),
+            ("ids", f"query('{NAME}', '{EVENT.upper()}', timeout=2)", {}),
+        ),
+        *on("localhost", ("by_keyword", DEFAULT, {"connection": "local"})),
+        # An explicit URL, on any host.
+        ("explicit", EXPLICIT, {}),
         ("delegated", EXPLICIT, {"delegate_to": "localhost"}),
         ("loop", "[item]", {"loop": "{{ " + EXPLICIT + " }}"}),
         ("delegated_loop", "[item]", {"loop": "{{ " + EXPLICIT + " }}", "delegate_to": "localhost"}),
+        # The URL from a variable, of the host or of the task.
+        *on(
+            "set",
+            ("variable", DEFAULT, {}),
+            ("task_variable", DEFAULT, {"vars": {"graceful_azure_imds_url": "{{ url }}"}}),
+            ("variable_loop", "[item]", {"loop": "{{ " + DEFAULT + " }}"}),
+            ("with_itself", "[item]", {f"with_{NAME}": [EVENT]}),
+        ),
     )
-    for host in BOTH.split(":"):
-        found(done[host]["plain"])
-        found(done[host]["delegated"])
-        found(done[host]["loop"]["results"][0])
-        found(done[host]["delegated_loop"]["results"][0])
+    here, far, there = done["here"], done["far"], done["set"]
+    for result in (here["plain"], here["ids"], here["body"]["results"][0], done["localhost"]["by_keyword"]):
+        found(result)
+    for host in (here, far):
+        for result in (host["explicit"], host["delegated"], host["loop"]["results"][0], host["delegated_loop"]["results"][0]):
+            found(result)
+    for result in (there["variable"], there["task_variable"], there["variable_loop"]["results"][0], there["with_itself"]["results"][0]):
+        found(result)
+    assert done.asked
 
 
-def test_the_url_from_a_variable(run):
+def test_where_it_cannot_know_it_refuses_and_asks_nobody(run):
+    expression = "{{ " + DEFAULT + " }}"
+    delegated = {
+        "far": (DEFAULT, {"delegate_to": "far"}),
+        "local": (DEFAULT, {"delegate_to": "localhost"}),
+        "item": (DEFAULT, {"delegate_to": "{{ item }}", "loop": ["other"]}),
+        "task_variable": ("own", {"delegate_to": "other", "vars": {"own": expression}}),
+    }
+    ways = {"loop": {"loop": expression}, "items": {"with_items": expression}, "itself": {f"with_{NAME}": [EVENT]}}
+    delegates = {"plain": {}, "other": {"delegate_to": "other"}, "local": {"delegate_to": "localhost"}}
+    loops = {f"{way}_{delegate}": dict(ways[way], **delegates[delegate]) for way in ways for delegate in delegates}
     done = run(
-        "set",
-        ("plain", DEFAULT, {}),
-        ("task", DEFAULT, {"vars": {"graceful_azure_imds_url": "{{ url }}"}}),
-        ("loop", "[item]", {"loop": "{{ " + DEFAULT + " }}"}),
-        ("with_itself", "[item]", {f"with_{NAME}": [EVENT]}),
+        "here:far:localhost",
+        *on(
+            "far",
+            ("plain", DEFAULT, {}),
+            ("body", DEFAULT, {"loop": [1]}),
+            ("keyword", DEFAULT, {"connection": "local"}),
+            ("variable", "its", {}),
+            ("condition", "1", {"when": f"{DEFAULT} | length > 0"}),
+            ("nothing", f"query('{NAME}', imds_url=none)", {}),
+        ),
+        # To whom it is delegated does not matter: the host that the task is for is another one.
+        *((f"delegated_{name}", *task) for name, task in delegated.items()),
+        *((name, "item", keywords) for name, keywords in loops.items()),
+        *on("localhost", ("of_far", "hostvars.far.its", {}), ("of_here", "hostvars.here.its", {})),
     )
-    found(done["plain"])
-    found(done["task"])
-    found(done["loop"]["results"][0])
-    found(done["with_itself"]["results"][0])
+    far, localhost = done["far"], done["localhost"]
+    for name in ("plain", "body", "keyword", "variable"):
+        refused(far[name], "ansible_connection is ssh")
+    refused(far["condition"])
+    refused(far["nothing"])
+    for host in (done["here"], far):
+        for name in delegated:
+            refused(host[f"delegated_{name}"], "delegated")
+        for name in loops:
+            refused(host[name], "loop")
+    refused(localhost["of_far"])
+    refused(localhost["of_here"])
+    assert not done.asked
 
 
 def test_the_url_from_the_environment(run, simulator):
