@@ -5,10 +5,10 @@
 """Keeps what Ansible works out anew in every run, for the tests alone.
 
 Ansible sends each module as an archive of sources, and Python compiles what it imports from an archive anew each time:
-half of what a module costs. A playbook compiles all plugins of collections anew, and looks in each file that a module
-imports for what that imports in turn. In a suite of thousands of runs the same sources are worked through once. Whatever
-runs is the same; the benchmarks go without. The set-up installs it in build/venv, and it acts where MODULE_CODE_CACHE
-names a folder.
+half of what a module costs. A playbook compiles all plugins of collections anew, looks in each file that a module
+imports for what that imports in turn, and reads the YAML of Ansible's own settings and of where its plugins went. In a
+suite of thousands of runs the same sources are worked through once. Whatever runs is the same; the benchmarks go
+without. The set-up installs it in build/venv, and it acts where MODULE_CODE_CACHE names a folder.
 """
 
 import contextlib
@@ -54,6 +54,18 @@ def _in_collections(finder):
 
     finder.compile = kept
     _collect_seldom()
+    read = finder._meta_yml_to_dict
+    finder._meta_yml_to_dict = lambda text, content_id: _kept(lambda: read(text, content_id), b"runtime", text if isinstance(text, bytes) else text.encode())
+
+
+def _in_settings(manager):
+    read = manager.ConfigManager._read_config_yaml_file
+
+    def kept(self, path):
+        with open(path, "rb") as stream:
+            return _kept(lambda: read(self, path), b"settings", stream.read())
+
+    manager.ConfigManager._read_config_yaml_file = kept
 
 
 def _in_modules(common):
@@ -80,7 +92,11 @@ def _in_modules(common):
 class _Hook:
     """Has a module of Ansible changed when it is imported."""
 
-    changes = {"ansible.utils.collection_loader._collection_finder": _in_collections, "ansible.executor.module_common": _in_modules}
+    changes = {
+        "ansible.config.manager": _in_settings,
+        "ansible.executor.module_common": _in_modules,
+        "ansible.utils.collection_loader._collection_finder": _in_collections,
+    }
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
