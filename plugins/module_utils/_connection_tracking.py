@@ -22,6 +22,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import local_addresses
+from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError, attributes, dump
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
@@ -30,13 +31,8 @@ if TYPE_CHECKING:
 
 # From <linux/netlink.h> and <linux/netfilter/nfnetlink.h>.
 NETLINK_NETFILTER = 12
-MESSAGE = "=IHHII"  # struct nlmsghdr: length, type, flags, number, port
 FAMILY = "=BBH"  # struct nfgenmsg: family, version, resource
-ATTRIBUTE = "=HH"  # struct nlattr: length, type
-ERROR, DONE = 2, 3
-DUMP = 0x301  # NLM_F_REQUEST and NLM_F_DUMP
 GET = 1 << 8 | 1  # NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET
-TYPE_BITS = 0x3FFF
 # From <linux/netfilter/nfnetlink_conntrack.h>.
 TUPLE_ORIG, TUPLE_REPLY, PROTOINFO, TIMEOUT = 1, 2, 4, 7
 TUPLE_IP, TUPLE_PROTO = 1, 2
@@ -49,8 +45,6 @@ OPEN = range(2, 7)
 ESTABLISHED, TIME_WAIT = 3, 7
 ENDS = r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?"
 LINE = re.compile(r"^ipv[46]\s+\d+\s+tcp\s+6 (?:(\d+) )?(?:([A-Z_0-9]+) )?%s(?:\[UNREPLIED\] )?%s" % (ENDS, ENDS), re.MULTILINE)
-ANSWER_SECONDS = 2.0
-BUFFER_BYTES = 1 << 18
 
 
 class TrackingError(Exception):
@@ -169,55 +163,27 @@ def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[Entry]:
     for message in messages:
         if not any(mark in message for mark in marks):
             continue
-        found = _attributes(message)
+        found = attributes(message)
         sent, answer = _tuple(found.get(TUPLE_ORIG)), _tuple(found.get(TUPLE_REPLY))
         if sent and answer:
-            state = _attributes(_attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
+            state = attributes(attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
             yield Entry(sent, answer, state, int.from_bytes(found.get(TIMEOUT, b""), "big"))
 
 
 def _tuple(data: bytes | None) -> Tuple | None:
     """One direction of a TCP connection; None for another protocol."""
-    parts = _attributes(data or b"")
-    addresses, ports = _attributes(parts.get(TUPLE_IP, b"")), _attributes(parts.get(TUPLE_PROTO, b""))
+    parts = attributes(data or b"")
+    addresses, ports = attributes(parts.get(TUPLE_IP, b"")), attributes(parts.get(TUPLE_PROTO, b""))
     if ports.get(PROTO_NUM) != bytes([socket.IPPROTO_TCP]):
         return None
     source, destination = (addresses.get(v4, addresses.get(v6, b"")) for v4, v6 in ((V4_SRC, V6_SRC), (V4_DST, V6_DST)))
     return Tuple(source, destination, *(int.from_bytes(ports.get(name, b""), "big") for name in (SRC_PORT, DST_PORT)))
 
 
-def _attributes(data: bytes) -> dict[int, bytes]:
-    """The attributes of netlink in this data, by their types."""
-    found = {}
-    start = 0
-    while start + 4 <= len(data):
-        length, kind = struct.unpack_from(ATTRIBUTE, data, start)
-        if length < 4:
-            break
-        found[kind & TYPE_BITS] = data[start + 4 : start + length]
-        start += length + 3 & ~3
-    return found
-
-
 def _dump() -> Iterator[bytes]:
     """The attributes of each entry of the connection tracking."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as kernel:
-            kernel.settimeout(ANSWER_SECONDS)
-            body = struct.pack(FAMILY, socket.AF_UNSPEC, 0, 0)
-            kernel.sendto(struct.pack(MESSAGE, struct.calcsize(MESSAGE) + len(body), GET, DUMP, 1, 0) + body, (0, 0))
-            while True:
-                data, start = kernel.recv(BUFFER_BYTES), 0
-                while start + struct.calcsize(MESSAGE) <= len(data):
-                    length, kind, _flags, _number, _port = struct.unpack_from(MESSAGE, data, start)
-                    content = data[start + struct.calcsize(MESSAGE) : start + length]
-                    if kind == DONE:
-                        return
-                    if kind == ERROR:
-                        raise TrackingError(os.strerror(-struct.unpack_from("=i", content)[0]))
-                    yield content[struct.calcsize(FAMILY) :]
-                    start += length + 3 & ~3
-    except socket.timeout:
-        raise TrackingError("the kernel does not answer within %g s" % ANSWER_SECONDS) from None
-    except OSError as error:
-        raise TrackingError(error.strerror or str(error)) from error
+        for entry in dump(NETLINK_NETFILTER, GET, struct.pack(FAMILY, socket.AF_UNSPEC, 0, 0)):
+            yield entry[struct.calcsize(FAMILY) :]
+    except NetlinkError as error:
+        raise TrackingError(str(error)) from error

@@ -333,12 +333,21 @@ class Nginx:
             return os.path.join(os.readlink(os.path.join(self._proc, str(pid), "cwd")), path)
         return path
 
+    def version(self) -> tuple[int, ...]:
+        """The version of nginx, or of what is built on it."""
+        found = re.search(r"^nginx version: \S+?/([0-9]+(?:\.[0-9]+)*)", self._about(self.pid), re.MULTILINE)
+        return tuple(map(int, found.group(1).split("."))) if found else ()
+
     def _built(self, pid: int) -> dict[str, str]:
         """The paths that were set when the program of a process was built."""
+        return dict(re.findall(r"--(prefix|conf-path)=(\S+)", self._about(pid)))
+
+    def _about(self, pid: int) -> str:
+        """What the program of a process says of itself."""
         status, said, complained = self._call([self._program(pid), "-V"])
         if status:
             raise NginxError("nginx -V failed: %s" % " ".join(complained.split()))
-        return dict(re.findall(r"--(prefix|conf-path)=(\S+)", said + complained))
+        return said + complained
 
 
 def arguments(command: str) -> collections.OrderedDict[str, str]:

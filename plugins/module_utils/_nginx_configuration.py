@@ -42,6 +42,8 @@ CODE, FAIR = "balancer_by_lua", "fair"
 # With these directives, a client may have connections to several servers at a time: streams of HTTP/2 and HTTP/3, requests to further servers on the way,
 # and code, which may do anything.
 SEVERAL = re.compile(r"(http[23]|mirror|ssi|add_(before|after)_body|\w+_cache_background_update|\w+_by_lua(_block|_file)?|js_\w+|perl)\Z")
+# Where requests go that are encrypted, or may be.
+ENCRYPTED = re.compile(r"(https|grpcs|suwsgi)://|\$")
 # How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
 VALUES = 10000
 ESCAPED = {"t": "\t", "r": "\r", "n": "\n"}
@@ -285,6 +287,10 @@ class Configuration:
         self.has_quic = False
         # Whether a client may have connections to several servers at a time.
         self.has_several = False
+        # The upstreams of http that keep connections to their servers for further requests.
+        self.kept: set[str] = set()
+        # Whether nobody sees if a server has begun its answer, because it is encrypted.
+        self.hides_answers = False
         self._walk(path, (), None, "", 0)
 
     @property
@@ -348,7 +354,10 @@ class Configuration:
             self.has_several = self.has_several or self.has_quic or is_told
         if context[1:] == ("upstream",) and upstream is not None and (words[0] == FAIR or words[0].startswith(CODE)):
             self._choosers[context[0], upstream] = words[0], path, line
+        elif context == ("http", "upstream") and upstream is not None and words[0] == "keepalive":
+            self.kept.add(upstream)
         elif (words[0].endswith(PASS) or words[0] == "auth_http") and len(words) == 2:
+            self.hides_answers = self.hides_answers or context[:1] == ("http",) and ENCRYPTED.match(words[1]) is not None
             self._passes[context[0] if context else "", text, path, line] = words[1]
         elif words[0] == "set" and len(words) == 3:
             self._give(words[1], words[2])

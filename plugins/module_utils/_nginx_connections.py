@@ -13,17 +13,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._answered import answered
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read, socket_inodes
+from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
+from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
+    from ansible_collections.graceful.azure.plugins.module_utils._answered import Answered
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Place
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")
+ESTABLISHED = "01"
 # FIN_WAIT1, FIN_WAIT2, LAST_ACK and CLOSING: nginx has closed its side, as with proxy_half_close, and may still read the answer.
 HALF_CLOSED = ("04", "05", "09", "0B")
 # What a process has closed altogether has no inode.
@@ -61,6 +65,10 @@ class Connections:
         self._unix = unix_table(read(net, "unix"))
         self._workers = {worker.pid: socket_inodes(worker.pid, proc) for worker in workers}
         self._listening = socket_inodes(master, proc)
+        networks = namespace(master, "net", proc), namespace("self", "net", proc)
+        # What the kernel tells of all connections, once it was asked.
+        self._answered: Answered | None = None
+        self._is_elsewhere = None not in networks and networks[0] != networks[1]
         # The ports from which the kernel lets connections begin.
         bounds = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
         self._own_ports = range(int(bounds[0]), int(bounds[1]) + 1) if len(bounds) == 2 else None
@@ -103,22 +111,40 @@ class Connections:
             if is_open and (own is None or connection.inode in own):
                 yield connection
 
-    def pending(self, pid: int, several: bool = False) -> int | None:
-        """How many clients of a worker may have no server yet; None if that is unknown.
+    def pending(
+        self, pid: int, several: bool = False, reused: Collection[Place] | None = (), once: Collection[Place] = (), counted: Collection[Place] = ()
+    ) -> int | None:
+        """How many clients of a worker may still be sent to any server; None if that is unknown. Raises NetlinkError if only the kernel could tell.
 
         Such a client may have sent a part of a request. The worker chooses the server when it has all of it. Those are the clients beyond its connections
-        to servers, and all of them if a client may have several of these (C(several)).
+        to servers, and all of them if a client may have several of these (C(several)). Or its server has not answered yet: if that fails, or takes too
+        long, the worker tries another one. C(reused): the servers to which a connection may have had requests before, None for all. C(once): those for
+        which nothing is tried again once there is a connection, as in stream. C(counted): those to which every connection counts anyway.
         """
         listening, own = self._listening, self._workers[pid]
         if not self.known or listening is None or own is None:
             return None
         ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in listening}
         mine = [connection for connection in self._tcp if connection.inode in own and connection.state in OPEN]
-        clients = sum(1 for connection in mine if connection.local[1] in ports or self._is_of_former_port(connection.local[1]))
+        to_servers = [connection for connection in mine if connection.local[1] not in ports and not self._is_of_former_port(connection.local[1])]
         # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
         paths = {end.path for end in self._unix if end.state == LISTENING_UNIX and end.inode in listening}
         local = sum(1 for end in self._unix if end.state == CONNECTED_UNIX and end.path in paths and end.inode in own)
-        return clients + local if several else max(0, 2 * clients + local - len(mine))
+        clients = len(mine) - len(to_servers) + local
+        if several:
+            return clients
+        others = (connection for connection in to_servers if connection.remote not in counted)
+        again = [connection for connection in others if connection.state != ESTABLISHED or connection.remote not in once]
+        return max(0, clients - len(to_servers)) + sum(1 for connection in again if not self._is_answered(connection, reused))
+
+    def _is_answered(self, connection: Connection, reused: Collection[Place] | None) -> bool:
+        """Whether the answer of a server has begun. Otherwise nginx may send the request to another one."""
+        if self._is_elsewhere:
+            raise NetlinkError("nginx is in another network namespace")
+        if self._answered is None:
+            self._answered = answered(set().union(*(inodes or () for inodes in self._workers.values())))
+        is_reused = reused is None or connection.remote in reused
+        return connection.inode in (self._answered.last if is_reused else self._answered.ever)
 
     def _is_of_former_port(self, port: int) -> bool:
         """Whether a connection on this port came from a client, although nothing listens on it any more: the reload may have closed the port."""

@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     to_bytes,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
@@ -65,6 +66,9 @@ KIND = "nginx_server"
 
 # What a mark keeps of an event if all of it is too long, before the rest.
 SHORT = ("event_type", "resources", "not_before", "action", "host")
+
+# From this version on, nginx keeps connections to servers for further requests without being told.
+KEEPS_BY_ITSELF = (1, 29, 7)
 
 # In a record: the nginx that has loaded the change, and when the first and the last of the workers that have it started.
 PROCESS = "process"
@@ -700,6 +704,8 @@ class Look:
         self._resolver.learn((server.address, server.context) for server in configuration.servers)
         passes = configuration.passes
         self._resolver.learn((each.address, each.context) for each in passes if not each.unknown)
+        self._once = self._places("stream") - self._places("http")
+        self._is_kept_anywhere: bool | None = None
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in self.lines.items()]
         self.passes = [
             {
@@ -720,6 +726,11 @@ class Look:
         known = {place for server in self.lines.values() for place in self._resolver.known_places(server.address, server.context)}
         return self._connections.beside(address, port, known)
 
+    def _places(self, context: str) -> set[Place]:
+        """Where all lines of a context lead, as far as that is known."""
+        lines = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
+        return {place for line in lines if line.context == context for place in self._resolver.known_places(line.address, context)}
+
     def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
         return [place_json(place) for place in sorted(self._resolver.known_places(line.address, line.context), key=str)]
 
@@ -739,22 +750,37 @@ class Look:
             result["unresolved"] = str(error)
             result["uncounted"] = "its connections cannot be counted: %s" % error
         former = [worker for worker in self._workers if worker.leaving and self._may_know(worker, record)]
-        pending = [self._connections.pending(worker.pid, self.configuration.has_several) for worker in former]
-        if former and self.configuration.has_quic:
-            result["uncounted"] = "worker process %s of nginx from before a reload may have clients over QUIC, which cannot be seen" % ", ".join(
-                str(worker.pid) for worker in former
-            )
-        elif former and None in pending:
-            result["uncounted"] = (
-                "worker process %s of nginx from before a reload may still send requests, and user id %d may not see its connections; set"
-                " ansible_become: true for that machine" % (", ".join(str(worker.pid) for worker in former), os.geteuid())
-            )
-        else:
-            result["former"] = sum(count for count in pending if count is not None)
+        if former:
+            result["former"], hidden = self._clients_of(former, self._resolver.known_places(server.address, server.context))
+            result["uncounted"] = hidden or result["uncounted"]
         # If somebody else has removed the parameter, the next reload puts the server into rotation, whoever asks for it.
         returns = condition == CHANGED_MEANWHILE and not server.down
         result["idle"] = not (result["in_service"] or returns or result["connections"] or result["former"] or result["uncounted"])
         return result
+
+    def _clients_of(self, former: Iterable[Worker], places: set[Place]) -> tuple[int, str | None]:
+        """How many clients of workers that are shutting down may still be sent to a server at these places, and why that is unknown."""
+        label = "worker process %s of nginx from before a reload" % ", ".join(str(worker.pid) for worker in former)
+        if self.configuration.has_quic:
+            return 0, "%s may have clients over QUIC, which cannot be seen" % label
+        several = self.configuration.has_several or self.configuration.hides_answers
+        try:
+            pending = [self._connections.pending(worker.pid, several, self._reused(), self._once, places) for worker in former]
+        except NetlinkError as error:
+            return 0, "%s may send on to it what other servers have not answered, and which requests these are cannot be seen (%s)" % (label, error)
+        if None in pending:
+            told = "%s may still send requests, and user id %d may not see its connections; set ansible_become: true for that machine"
+            return 0, told % (label, os.geteuid())
+        return sum(count for count in pending if count is not None), None
+
+    def _reused(self) -> set[Place] | None:
+        """The servers to which nginx may keep connections for further requests. None for all."""
+        if self._is_kept_anywhere is None:
+            self._is_kept_anywhere = self.nginx.version() >= KEEPS_BY_ITSELF
+        if self._is_kept_anywhere:
+            return None
+        kept = (line for line in self.configuration.servers if line.context == "http" and not self.configuration.kept.isdisjoint(line.upstreams))
+        return {place for line in kept for place in self._resolver.known_places(line.address, line.context)}
 
     def _hidden(self, path: str) -> str | None:
         """Why more connections may go to a Unix socket than those that have its path; None if none do, or if nobody is there."""

@@ -1095,6 +1095,8 @@ def test_a_look_waits_for_what_the_former_workers_still_do(bed):
     for client in clients:
         assert client.recv(4096)
     bed.hold()
+    # The servers of shop are those of api, too, which keeps connections: so something must come back after all that was sent.
+    until(lambda: not bed.info()["servers"][0]["former"], 20)
     seen = bed.info()["servers"][0]
     assert (seen["in_service"], seen["idle"], seen["former"]) == (False, False, 0)
     # Of two equal servers one has the double weight.
@@ -1177,6 +1179,47 @@ def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(b
         client.close()
     assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
     assert bed.info(timeout=20)["idle"]
+
+
+@pytest.mark.parametrize("way", ["silent", "kept", "unreachable"])
+def test_a_request_that_another_server_does_not_answer_may_still_go_to_the_server(bed, way):
+    """When the other one fails, or takes too long, the former worker tries again by the former configuration."""
+    site = bed.folder / "conf.d" / "site.conf"
+    with contextlib.closing(listener()) as other:
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        if way == "unreachable":
+            # Its queue is full, so that nobody answers who connects.
+            other.listen(0)
+            waiting = [socket.socket() for _number in range(3)]
+            for one in waiting:
+                one.setblocking(False)
+                one.connect_ex(other.getsockname())
+        text = "upstream again { server %s backup; server %s;%s }\n" % (bed.one, address, " keepalive 4;" if way == "kept" else "")
+        text += site.read_text().replace("http://shop;", 'http://again; proxy_http_version 1.1; proxy_set_header Connection "";')
+        site.write_text(text)
+        bed.nginx.reload()
+        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10) as client:
+            begun = b"HTTP/1.1 200 OK\r\nX-Backend: other\r\nContent-Length: 4\r\n\r\n"
+            upstream = None
+            if way == "kept":
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                upstream = other.accept()[0]
+                upstream.recv(4096)
+                upstream.sendall(begun + b"done")
+                assert b"done" in client.recv(4096)
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            if way == "silent":
+                upstream = other.accept()[0]
+            if upstream:
+                upstream.recv(4096)
+            bed.hold()
+            server = bed.info()["servers"][0]
+            assert (server["connections"], server["former"], server["idle"]) == (0, 1, False)
+            if upstream:
+                time.sleep(0.02)
+                upstream.sendall(begun)
+                until(lambda: bed.info()["servers"][0]["idle"], 20)
+                upstream.close()
 
 
 def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _nginx_connections
+from ansible_collections.graceful.azure.plugins.module_utils._answered import Answered
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
@@ -25,6 +28,14 @@ head
 2: 00000003 00000000 00000000 0001 03 22 /run/other
 3: 00000003 00000000 00000000 0001 03 23
 """
+
+
+@pytest.fixture(autouse=True, name="answers")
+def make_answers(monkeypatch):
+    """What the kernel tells of the connection to the server."""
+    told = Answered({"12"}, set())
+    monkeypatch.setattr(_nginx_connections, "answered", lambda inodes: told)
+    return told
 
 
 def test_clients_on_unix_sockets_are_pending_too(tmp_path):
@@ -124,3 +135,37 @@ def test_clients_on_a_port_that_the_reload_has_closed_are_pending_too(tmp_path):
     assert Connections(1, [worker], str(tmp_path)).pending(2) == 1
     os.symlink("socket:[12]", tmp_path / "2" / "fd" / "1")
     assert Connections(1, [worker], str(tmp_path)).pending(2) == 0
+
+
+def leaving_bed(folder, table=TCP):
+    for pid, inodes in ((1, (10,)), (2, (10, 11, 12))):
+        (folder / str(pid) / "fd").mkdir(parents=True)
+        for number, inode in enumerate(inodes):
+            os.symlink("socket:[%d]" % inode, folder / str(pid) / "fd" / str(number))
+    (folder / "1" / "net").mkdir()
+    (folder / "1" / "net" / "tcp").write_text(table)
+    return Connections(1, [Worker(2, 5, True, (1, 0))], str(folder))
+
+
+def test_a_client_whose_server_has_not_answered_may_be_sent_to_another(tmp_path, answers):
+    answers.ever.clear()
+    connections = leaving_bed(tmp_path)
+    assert connections.pending(2) == 1
+    # In stream, only a connection that cannot be opened is tried elsewhere.
+    assert connections.pending(2, once={("10.0.0.5", 80)}) == 0
+    answers.ever.add("12")
+    assert connections.pending(2) == 0
+
+
+@pytest.mark.parametrize("reused", [None, {("10.0.0.5", 80)}])
+def test_on_a_connection_that_was_kept_an_older_answer_does_not_count(tmp_path, answers, reused):
+    connections = leaving_bed(tmp_path)
+    assert (connections.pending(2, reused=reused), connections.pending(2, reused={("10.0.0.6", 80)})) == (1, 0)
+    answers.last.add("12")
+    assert connections.pending(2, reused=reused) == 0
+
+
+def test_a_client_whose_server_does_not_accept_the_connection_may_be_sent_to_another(tmp_path, answers):
+    answers.ever.clear()
+    connections = leaving_bed(tmp_path, TCP.replace("0500000A:0050 01", "0500000A:0050 02"))
+    assert connections.pending(2, once={("10.0.0.5", 80)}) == 1
