@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import destinations
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, number, parse_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy
@@ -30,26 +30,29 @@ if TYPE_CHECKING:
 # The address of a server that has none of its own.
 ANYWHERE = ("0.0.0.0", "::")
 OF_REQUEST = "it takes the address from the request"
+OF_CODE = "its code may open connections, which no counter of HAProxy tells"
 
 
-def passes(seen: HaproxyState, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> tuple[list[dict[str, Any]], bool]:
-    """What sends requests past the servers that lead to one address, and whether anything may do so that is not told, such as Lua.
+def passes(seen: HaproxyState, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> list[dict[str, Any]]:
+    """What sends requests past the servers that lead to one address.
 
-    Each has its C(backend), its C(text), and the places that it C(leads_to), or why these are not known (C(unresolved)).
+    Each has its C(backend), its C(text), and the places that it C(leads_to), or why these are not known (C(unresolved)). C(total): how many requests have
+    gone that way. Without it, nobody tells that.
     """
     found = [
-        _pass(server.backend, "server %s" % server.name, OF_REQUEST)
+        dict(_pass(server.backend, "server %s" % server.name, OF_REQUEST), total=server.total_sessions)
         for server in seen.servers.values()
         if server.address in ANYWHERE and server.admin_state == READY
     ]
     told = [destinations(pid) for pid in seen.pids]
-    for backend, address in dict.fromkeys(each for one in told for each in one.dispatches):
-        found.append(_dispatch(backend, address, getaddrinfo))
+    others = [_dispatch(backend, address, getaddrinfo) for backend, address in dict.fromkeys(each for one in told for each in one.dispatches)]
     served = set(seen.backends_with_servers)
     # With servers, HAProxy takes these.
     without = sorted({name for one in told for name in one.transparent} & set(seen.backends) - served)
-    found.extend(_pass(backend, "option transparent", OF_REQUEST) for backend in without)
-    return found, bool(found) or any(one.lua for one in told)
+    others.extend(_pass(backend, "option transparent", OF_REQUEST) for backend in without)
+    found.extend(dict(other, total=number(seen.backends.get(other["backend"], {}).get("stot"))) for other in others)
+    found.extend(_pass("global", text, OF_CODE) for text in dict.fromkeys(each for one in told for each in one.lua))
+    return found
 
 
 def _pass(backend: str, text: str, unresolved: str | None, leads_to: Iterable[Endpoint] = ()) -> dict[str, Any]:
@@ -75,8 +78,8 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
     """The same look, and with it the connections of HAProxy itself.
 
     C(own_ports): for each server that is out, from which ports HAProxy is connected to it. C(beside): how many requests go there that are of no server which
-    leads there: past the servers, or of one that led there before its address was changed, by DNS or by somebody. If there is traffic past the servers
-    (C(strays)), also how many go to these addresses elsewhere. None if HAProxy does not tell.
+    leads there: past the servers, or of one that led there before its address was changed, by DNS or by somebody. If something sends requests past the servers
+    (C(passes)), also how many go to these addresses elsewhere. None if HAProxy does not tell.
     """
     out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
     own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
@@ -87,9 +90,9 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
         for (address, port), (to_address, to_port) in own or ():
             if to_address == server["address"] and server["port"] in (None, to_port):
                 server["own_ports"].setdefault(address, []).append(port)
-    searched = [place for text in addresses for place in parse_places([text])] if seen["strays"] else []
+    searched = [place for text in addresses for place in parse_places([text])] if seen["passes"] else []
     seen["beside"] = {}
-    if not out or not _may_be_more(seen["strays"], out, searched, own):
+    if not out or not _may_be_more(seen["passes"], out, searched, own):
         return seen
     try:
         state, streams = haproxy.look_at_own(), haproxy.streams()
@@ -99,19 +102,19 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
         return seen
     leading = {(server.backend, server.name): (server.address, server.port) for server in state.servers.values()}
     strange: collections.Counter[Endpoint] = collections.Counter()
-    for (key, at), number in streams.items():
-        strange[at] += 0 if _leads(leading.get(key), at) else number
+    for (key, at), requests in streams.items():
+        strange[at] += 0 if _leads(leading.get(key), at) else requests
     for server in out:
-        server["beside"] = sum(number for at, number in strange.items() if _leads((server["address"], server["port"]), at))
-    elsewhere = {at: number for at, number in strange.items() if not any(_leads(place, at) for place in leading.values())}
+        server["beside"] = sum(requests for at, requests in strange.items() if _leads((server["address"], server["port"]), at))
+    elsewhere = {at: requests for at, requests in strange.items() if not any(_leads(place, at) for place in leading.values())}
     seen["beside"] = {text: sum(n for at, n in elsewhere.items() if _leads(place, at)) for text, place in zip(addresses, searched)}
     return seen
 
 
-def _may_be_more(strays: bool, out: list[dict[str, Any]], searched: list[Place], own: list[tuple[Endpoint, Endpoint]] | None) -> bool:
+def _may_be_more(past: Sequence[dict[str, Any]], out: list[dict[str, Any]], searched: list[Place], own: list[tuple[Endpoint, Endpoint]] | None) -> bool:
     """Whether it is worth to ask for all requests under way, which may be many. The kernel tells, if that may be asked."""
     if own is None:
-        return strays
+        return bool(past)
     known = [place for place in searched if any(_leads(place, remote) for _local, remote in own)]
     return bool(known) or any(sum(map(len, server["own_ports"].values())) > (server["connections"] or 0) for server in out)
 

@@ -28,8 +28,9 @@ SERVED_IN_DRAIN: tuple[Directive, ...] = (("use-server",), ("option", "prefer-la
 SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist",))
 # By this, a backend without servers sends requests where the client wanted to go.
 TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
-# Code in Lua may open connections of its own.
+# Code in Lua may open connections of its own, if one of these words is in it.
 LUA = ("lua-load", "lua-load-per-thread")
+CONNECTS = re.compile(r"\b(tcp|httpclient|require|dofile|load\w*|io|os)\b")
 # Without one of these words, a configuration has none of that. Each look asks, and to read a large one line by line takes long.
 PAST = re.compile(r"dispatch|transparent|lua-load")
 # What makes it uncertain that a server that is out gets none, wherever it stands: one of these words, or a variable in place of a directive.
@@ -70,13 +71,14 @@ class Destinations(NamedTuple):
     dispatches: tuple[tuple[str, str], ...]
     # Backends with C(option transparent).
     transparent: frozenset[str]
-    lua: bool
+    # Directives that load code which may connect anywhere.
+    lua: tuple[str, ...]
 
 
 def destinations(pid: int, proc: str = "/proc") -> Destinations:
     dispatches: dict[tuple[str, str], None] = {}
     transparent: set[str] = set()
-    lua = False
+    lua: dict[str, None] = {}
     for files in _seen_from_here(pid, proc):
         if not any(PAST.search(_text(path)) for path in files):
             continue
@@ -87,8 +89,15 @@ def destinations(pid: int, proc: str = "/proc") -> Destinations:
                 section = words
             elif words[0] == "dispatch" and section[:1] and section[0] in SECTIONS:
                 dispatches["".join(section[1:2]), "".join(words[1:2])] = None
-            lua = lua or words[0] in LUA
-    return Destinations(tuple(dispatches), frozenset(transparent), lua)
+            elif words[0] in LUA and _may_connect(words[1:2]):
+                lua[" ".join(words[:2])] = None
+    return Destinations(tuple(dispatches), frozenset(transparent), tuple(lua))
+
+
+def _may_connect(path: list[str]) -> bool:
+    """Whether code in Lua may open connections. It is so if the code cannot be read from here."""
+    text = _text(path[0]) if path and os.path.isabs(path[0]) else ""
+    return not text or CONNECTS.search(text) is not None
 
 
 def is_never_served(pid: int, state: str, proc: str = "/proc") -> bool:

@@ -728,7 +728,7 @@ class Look:
 
     def _places(self, context: str) -> set[Place]:
         """Where all lines of a context lead, as far as that is known."""
-        lines = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
+        lines: list[Server | Pass] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
         return {place for line in lines if line.context == context for place in self._resolver.known_places(line.address, context)}
 
     def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:

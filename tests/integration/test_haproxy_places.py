@@ -389,12 +389,13 @@ class TestPastServers:
         haproxy, ports = begin()
         seen = look(haproxy.socket, addresses=["127.0.0.2"])
         assert seen["passes"] == [
-            {"backend": "any", "text": "server any", "leads_to": [], "unresolved": "it takes the address from the request"},
+            {"backend": "any", "text": "server any", "leads_to": [], "unresolved": "it takes the address from the request", "total": 0},
             {
                 "backend": "old",
                 "text": "dispatch 127.0.0.2:%d" % ports["port"],
                 "leads_to": [{"address": "127.0.0.2", "port": ports["port"]}],
                 "unresolved": None,
+                "total": 0,
             },
         ]
         haproxy.ask("set server any/any state maint")
@@ -410,6 +411,36 @@ class TestPastServers:
             duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, ThisMachine).on(ThisMachine(None)).see()
             assert "1 request under way to where www/web1 leads, of no server there" in duty["busy"]
             assert any("dispatch" in sentence and "nothing can take it out" in sentence for sentence in duty["busy"])
+
+    @pytest.mark.parametrize("way", ["server", "transparent"])
+    def test_a_request_that_is_over_before_the_next_look(self, start, look, hold, way):
+        """Nobody has seen where it went."""
+        web, door = Web(), free_port()
+        directives = {
+            "server": "  http-request set-dst ipv4(127.0.0.1)\n  http-request set-dst-port int(%d)\n  server any 0.0.0.0:0\n" % web.port,
+            "transparent": "  http-request set-dst ipv4(127.0.0.1)\n  http-request set-dst-port int(%d)\n  option transparent\n" % web.port,
+        }
+        text = {"server": "server any", "transparent": "option transparent"}[way]
+        try:
+            haproxy = start(
+                "backend www\n  server web1 127.0.0.1:%d\n  server web2 127.0.0.3:%d\nlisten any\n  bind 127.0.0.1:%d\n  mode http\n%s"
+                % (web.port, web.port, door, directives[way])
+            )
+            hold(haproxy.socket)
+            options = {"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}
+            duty, other = (read(dict(options, **more), ThisMachine).on(ThisMachine(None)) for more in ({}, {"backends": ["www"]}))
+            assert duty.see()["busy"] == other.see()["busy"] == []
+            client = http.client.HTTPConnection("127.0.0.1", door, timeout=5)
+            for count in (1, 2):
+                client.request("GET", "/")
+                assert client.getresponse().read() is not None
+                assert duty.see()["busy"] == ["1 request came through %s in any since the last look, and nobody knows whether to it" % text]
+                assert other.see()["busy"] == [], "whoever names the backends knows that the others do not lead to it"
+                assert [line["total"] for line in look(haproxy.socket)["passes"]] == [count]
+            assert duty.see()["busy"] == []
+            client.close()
+        finally:
+            web.close()
 
     def test_to_another_port_of_the_host(self, begin, look, hold):
         haproxy, ports = begin(to=1)

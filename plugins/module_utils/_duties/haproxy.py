@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_passes, haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_passes, haproxy_server, haproxy_went
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -58,7 +58,7 @@ class HaproxyDuty(Duty):
         super().__init__(name, options, machine)
         self._server: str = options["server"]
         self._backends: list[str] = options["backends"] or []
-        # What the last look of this call has seen: for each server that is out, the process and its sessions.
+        # What the last look of this call has seen: for each server that is out, and what may lead to the host past it, the process and its sessions.
         self._before: dict[Key, tuple[Any, int]] = {}
 
     @classmethod
@@ -84,7 +84,7 @@ class HaproxyDuty(Duty):
         return self.seen(
             CHANGING if is_moving else IN if ready else OUT,
             any(server["in_service"] for server in servers),
-            busy=[*self._busy(servers), *self._came(details["process"], servers), *self._past(details["passes"], servers)],
+            busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
             problem=_problem(haproxy.path, details),
@@ -132,15 +132,27 @@ class HaproxyDuty(Duty):
         """What sends requests to the host without a server, in sentences."""
         own = {(server["address"], server["port"]) for server in servers}
         for line in found:
-            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and (not self._backends or line["backend"] in self._backends):
+            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and self._is_in_backends(line):
                 yield haproxy_passes("%s in %s" % (line["text"], line["backend"]))
 
-    def _came(self, process: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
-        """What came since the last look of this call to servers that are out, in sentences."""
-        now = {(server["backend"], server["server"]): (process, server["total_sessions"]) for server in servers if server["admin_state"] != READY}
+    def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
+        """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""
+        out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if server["admin_state"] != READY}
+        ways = [line for line in details["passes"] if line["unresolved"] and "total" in line and self._is_in_backends(line)]
+        past = {(line["backend"], line["text"]): line["total"] for line in ways}
+        now = {key: (details["process"], total) for key, total in [*out.items(), *past.items()]}
         before, self._before = self._before, now
         rises = [(key, total - before[key][1]) for key, (there, total) in now.items() if key in before and before[key][0] == there]
-        return ["%s came to %s although it is out" % (plural(rise, "session"), "/".join(key)) for key, rise in rises if rise > 0]
+        return [
+            "%s came to %s although it is out" % (plural(rise, "session"), "/".join(key))
+            if key in out
+            else haproxy_went(rise, "%s in %s" % (key[1], key[0]), "the last look")
+            for key, rise in rises
+            if rise > 0
+        ]
+
+    def _is_in_backends(self, line: dict[str, Any]) -> bool:
+        return not self._backends or line["backend"] in self._backends
 
 
 def place_of(server: dict[str, Any]) -> str:
@@ -222,12 +234,10 @@ def observe(
                 restoring=held is not None and held["phase"] == RESTORING,
             )
         )
-    past, strays = passes(seen)
     return {
         "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
-        "passes": past,
-        "strays": strays,
+        "passes": passes(seen),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
         "missing": [name for name in names or [] if not seen.backends_of(name)],
@@ -248,7 +258,6 @@ def observe_absent(store: Store) -> dict[str, Any]:
         "backends": [],
         "servers": [],
         "passes": [],
-        "strays": False,
         "beside": {},
         "missing": [],
         "known_backends": [],
@@ -361,12 +370,14 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         key = server["backend"], server["server"]
         server["idle"] = key in twice
         server["quiet_for"] = round(watch.quiet_for(key), 3)
+    for line in watch.seen["passes"]:
+        line["quiet_for"] = round(watch.quiet_for((line["backend"], line["text"])), 3)
     found = with_own_connections(watch.seen, params["addresses"], haproxy)
     return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
 
 
 class Watch:
-    """The last of several looks, and since when each server has had no new session."""
+    """The last of several looks, and since when each server, and what leads past the servers, has had no new session."""
 
     def __init__(self, seen: dict[str, Any], machine: Machine) -> None:
         self._machine = machine
@@ -377,11 +388,12 @@ class Watch:
         self.seen = seen
         self.at = self._machine.monotonic()
         process = seen["process"]["pid"], seen["process"]["started"]
-        for server in seen["servers"]:
-            key = server["backend"], server["server"]
-            # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
-            out = server["admin_state"] != READY
-            state = process, out, server["total_sessions"]
+        # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
+        states: dict[Key, Any] = {
+            (server["backend"], server["server"]): (process, server["admin_state"] != READY, server["total_sessions"]) for server in seen["servers"]
+        }
+        states.update({(line["backend"], line["text"]): (process, line.get("total")) for line in seen["passes"]})
+        for key, state in states.items():
             if self._since.get(key, (None, 0.0))[0] != state:
                 self._since[key] = state, self.at
 

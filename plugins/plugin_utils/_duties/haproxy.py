@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_beside, haproxy_passes, haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import (
+    OPTIONS,
+    haproxy_beside,
+    haproxy_passes,
+    haproxy_server,
+    haproxy_went,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
@@ -249,6 +255,9 @@ class Haproxy(TrafficDuty):
     def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         return came_to(settings, place.name, place.state, came, clock(begun))
 
+    def went(self, way: str, came: int, begun: float) -> str:
+        return haproxy_went(came, way, clock(begun))
+
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
         for name, values in settings:
@@ -359,7 +368,8 @@ def _places(
             places.append(place(server, leads_to=leads_to, owner=_owner(host, hosts, machine, server)))
     told = machine.result.get("beside") or {}  # journals of older releases do not have it
     beside = tuple(haproxy_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
-    places[:1] = [replace(first, busy=first.busy + beside) for first in places[:1]]
+    past = () if any(place.in_rotation for place in places) else tuple(_ways(settings, name, machine))
+    places[:1] = [replace(first, busy=first.busy + beside, past=past) for first in places[:1]]
     here = {(server["address"], server.get("port") or 0) for server in own if server.get("address")}
     others = [server for server in servers if server not in own and server.get("address") and _owner(host, hosts, machine, server)]
     elsewhere = {(server["address"], server.get("port") or 0) for server in others}
@@ -377,6 +387,17 @@ def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Jso
     """What sends requests past the servers, in the backends that the settings name if they name any."""
     backends = settings["backends"]
     return [line for line in machine.result.get("passes") or () if not backends or line["backend"] in backends]  # journals of older releases do not have it
+
+
+def _ways(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, Count]]:
+    """What sends requests nobody knows where, with their number."""
+    for line in _passes(settings, machine):
+        if line["unresolved"] and "total" in line:  # journals of older releases do not have it
+            yield pass_name(name, line), _count(machine, line["total"], line.get("quiet_for", 0.0))
+
+
+def _count(machine: MachineObservation, total: int, quiet_for: float) -> Count:
+    return Count(machine.result["process"], machine.result["clock"], total, quiet_for, machine.result.get("at"))
 
 
 def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation) -> Iterator[str]:
@@ -409,7 +430,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
     in_rotation = state == "ready"
     count = None
     if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
-        count = Count(machine.result["process"], machine.result["clock"], server["total_sessions"], server.get("quiet_for", 0.0), machine.result.get("at"))
+        count = _count(machine, server["total_sessions"], server.get("quiet_for", 0.0))
     is_waited_for = not leads_to and settings["server"] in machine.waited_for
     return Place(
         name=label,

@@ -80,6 +80,10 @@ class TrafficDuty(Duty):
         """The sentence that C(came) requests have come to a place since C(begun), although it is out."""
         return ""
 
+    def went(self, way: str, came: int, begun: float) -> str:
+        """The sentence that C(came) requests may have gone past the host's places since C(begun). C(way): what sent them, see C(Place.past)."""
+        return ""
+
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
         """A C(NextLook) for each of its machines, for the next pass.
 

@@ -57,13 +57,15 @@ class Drain:
 def judge_drain(host: Host, now: float) -> Drain:
     """Count the idle looks at a host."""
     quiet = host.settings.quiet
-    arrivals = {place.name: _arrivals(host, place, place.count, now) for place in host.places if place.count}
-    by_name = {place.name: place for place in host.places}
+    counted = {place.name: (place, place.count) for place in host.places if place.count}
+    counted.update({way: (place, count) for place in host.places for way, count in place.past})
+    arrivals = {name: _arrivals(host, name, count, now) for name, (_place, count) in counted.items()}
+    closed = {name for name, (place, _count) in counted.items() if name == place.name and place.nothing_comes}
     # Where nothing can come, and nothing came, two idle looks prove as much as a long time.
-    open_ones = {name: arrived for name, arrived in arrivals.items() if arrived["came"] or not by_name[name].nothing_comes}
+    open_ones = {name: arrived for name, arrived in arrivals.items() if arrived["came"] or name not in closed}
     loud = {name: arrived for name, arrived in open_ones.items() if arrived["span"] < quiet}
     at_balancers = [sentence for place in host.places for sentence in place.busy]
-    at_balancers.extend(_came(by_name[name], arrived) for name, arrived in loud.items() if arrived["came"])
+    at_balancers.extend(_came(counted[name][0], name, arrived) for name, arrived in loud.items() if arrived["came"])
     outside = [*host.blind, *reasons(Kind.BUSY, at_balancers)]
     busy = [*outside, *reasons(Kind.BUSY, _connections(host))]
     if host.observation.is_silent:
@@ -124,17 +126,20 @@ def _are_fresh(looks: Iterable[tuple[bool, float | None]], host: Host, now: floa
     return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in looks)
 
 
-def _came(place: Place, arrived: Arrivals) -> str:
+def _came(place: Place, name: str, arrived: Arrivals) -> str:
     provider, balancer = place.balancer
+    if name != place.name:
+        return provider.went(name, arrived["came"], arrived["begun"])
     return provider.arrived(balancer, place, arrived["came"], arrived["begun"])
 
 
-def _arrivals(host: Host, place: Place, count: Count, now: float) -> Arrivals:
-    """Since when no request has come to a place that is out. The clock is the steady one of its machine, and the count that of one process.
+def _arrivals(host: Host, name: str, count: Count, now: float) -> Arrivals:
+    """Since when no request has come to a place that is out, or may have come past it.
 
-    The state of a place only says what the balancer was told. The count says what the balancer does.
+    The clock is the steady one of its machine, and the count that of one process. The state of a place only says what the balancer was told. The count
+    says what the balancer does.
     """
-    before = host.memory.arrivals.get(place.name)
+    before = host.memory.arrivals.get(name)
     since = count.clock - count.quiet_for
     if not before or before["process"] != count.process or before["since"] > count.clock:
         before = {"process": count.process, "total": count.total, "since": since, "came": 0, "begun": now}

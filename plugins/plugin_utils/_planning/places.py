@@ -68,6 +68,7 @@ class Place:
     serves: bool = False  # whether it counts as in service
     busy: tuple[str, ...] = ()  # sentences: which requests are still there, or that this is unknown
     count: Count | None = None  # the requests that came; None if it is in rotation, or nobody counts them
+    past: tuple[tuple[str, Count], ...] = ()  # what may send requests to the host past its places, and how many came that way
     nothing_comes: bool = False  # whether the balancer can send it nothing, so that no time without a request need pass
     seen: float | None = None  # when it was looked at, by the controller's clock; None if nobody looks at it
     looks: int | None = None  # as how many looks in a row the look at it counts; None if nobody looks at it
@@ -138,8 +139,9 @@ def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
         for place in traffic.places:
             # Two balancers on one machine may have servers of the same name.
             name = f"{place.name} ({balancer[1].get('socket')})" if place.name and place.name in names else place.name
-            places.append(replace(place, name=name, balancer=balancer))
-        names.update(place.name for place in traffic.places)
+            past = tuple((f"{way} ({balancer[1].get('socket')})" if way in names else way, count) for way, count in place.past)
+            places.append(replace(place, name=name, past=past, balancer=balancer))
+        names.update(name for place in traffic.places for name in (place.name, *(way for way, _count in place.past)))
     traffics = [traffic for _balancer, traffic in parts]
     return Traffic(
         tuple(places),

@@ -49,6 +49,11 @@ def haproxy_beside(machine: str, address: str, requests: int) -> str:
     return "%s of HAProxy on %s under way to %s, of no server" % (plural(requests, "request"), machine, address)
 
 
+def haproxy_went(requests: int, way: str, since: str) -> str:
+    """About requests that went where nobody knows. C(since): a time, or words for it."""
+    return "%s came through %s since %s, and nobody knows whether to it" % (plural(requests, "request"), way, since)
+
+
 def haproxy_passes(directive: str) -> str:
     """About a directive that sends requests to a host without a server."""
     return "%s sends requests to it without a server, and nothing can take it out there: put the address into a server line" % directive

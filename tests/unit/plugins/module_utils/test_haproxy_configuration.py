@@ -76,16 +76,31 @@ class TestDestinations:
         path = tmp_path / "haproxy.cfg"
         path.write_text(PAST_SERVERS)
         found = destinations(100, process("haproxy", "-f", str(path)))
-        assert found == ((("old", "192.0.2.1:80"), ("pinned", "$HOST:80")), {"old", "any"}, False)
+        assert found == ((("old", "192.0.2.1:80"), ("pinned", "$HOST:80")), {"old", "any"}, ())
 
     @pytest.mark.parametrize("directive", ["lua-load /x.lua", "lua-load-per-thread /x.lua"])
     def test_lua_may_connect_anywhere(self, process, tmp_path, directive):
         path = tmp_path / "haproxy.cfg"
         path.write_text("global\n  %s\n" % directive)
-        assert destinations(100, process("haproxy", "-f", str(path))) == ((), set(), True)
+        assert destinations(100, process("haproxy", "-f", str(path))) == ((), set(), (directive,))
+
+    @pytest.mark.parametrize(
+        "code, connects",
+        [
+            ("core.register_action('cors', {'http-res'}, function(txn) txn:done() end)", False),
+            ("local s = core.tcp()", True),
+            ("local c = core.httpclient()", True),
+            ("local other = require('other')", True),
+        ],
+    )
+    def test_lua_whose_code_can_be_read(self, process, tmp_path, code, connects):
+        path, lua = tmp_path / "haproxy.cfg", tmp_path / "x.lua"
+        path.write_text("global\n  lua-load %s now\n" % lua)
+        lua.write_text(code + "\n")
+        assert destinations(100, process("haproxy", "-f", str(path))).lua == (("lua-load %s" % lua,) if connects else ())
 
     def test_what_cannot_be_read_tells_nothing(self, process):
-        assert destinations(100, process("haproxy", "-f", "/not/there.cfg")) == ((), set(), False)
+        assert destinations(100, process("haproxy", "-f", "/not/there.cfg")) == ((), set(), ())
 
 
 class TestServedInDrain:

@@ -125,6 +125,21 @@ def test_what_leads_nobody_knows_where_is_told_and_its_connections_count():
     model.until(lambda outcome: model.posted)
 
 
+def test_requests_that_went_nobody_knows_where_between_two_looks_count():
+    """Each is over before the next look, so that none of them is seen under way."""
+    model = Moving()
+    way = dict(passing("server any", None, "it takes the address from the request"), total=7)
+    model.balancer.update(passes=[way], beside={})
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"), passes=8)
+    for _pass in range(20):
+        way["total"] += 1
+        model.go()
+    why = model.said("web1")[1]
+    assert "requests came through server any in old on lb1 since " in why and "and nobody knows whether to it" in why and model.posted == []
+    model.until(lambda outcome: model.posted, passes=12)
+
+
 def test_connections_of_no_server_at_its_own_place_are_none_of_the_pool():
     assert haproxy_server("www/web1", {"admin_state": "drain", "sessions": 0, "queue": 0, "beside": 1}) == (
         "1 request under way to where www/web1 leads, of no server there",
