@@ -360,7 +360,10 @@ def test_holds_shows_and_releases(site):
     assert shown.status == 0 and "Nothing is held for web2." in shown.output and "Nothing is held for web1." not in shown.output, shown.output
     assert event_id in shown.output
     assert site.admin_states()["web1"] == "drain"
-    released = site.run("holds", holds_release=True)
+    # A balancer is no host of which anything is held, and its metadata service is not asked.
+    site.write_inventory(lb1={"graceful_azure_imds_url": "http://127.0.0.1:9"})
+    released = site.run("holds", target="all", holds_release=True)
+    assert "Nothing is held for lb1" not in released.output and "lb1 could not be read" not in released.output, released.output
     assert released.status == 0, released.output
     assert "web1: released and put back as it was found: HAProxy server www/web1." in released.output, released.output
     assert f"web1: Reboot {event_id} still names it" in released.output
