@@ -174,12 +174,17 @@ def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterab
 
 def _why_unheard(port: int, unreadable: str, proc: str) -> str:
     """Why a port that nobody listens on cannot be counted."""
-    tables = (read(proc, "net", name) for name in ("udp", "udp6"))
-    if any(line.split()[1].endswith(":%04X" % port) for text in tables for line in text.splitlines()[1:] if len(line.split()) > 1):
+    if udp_among([port], proc):
         return "it is a UDP port, and only TCP is counted"
     if unreadable:
         return "nobody listens on it, and only root can tell whether it is forwarded elsewhere"
     return "nobody listens on it, and no connection to it is forwarded elsewhere"
+
+
+def udp_among(ports: Iterable[int], proc: str = "/proc") -> list[int]:
+    """Those of these ports on which somebody waits for UDP. The kernel does not tell of its clients."""
+    lines = (line.split() for name in ("udp", "udp6") for line in read(proc, "net", name).splitlines()[1:])
+    return sorted({int(fields[1].rpartition(":")[2], 16) for fields in lines if len(fields) > 1}.intersection(ports))
 
 
 def by_peer(connections: Iterable[tuple[int, str, int]], told_apart: Iterable[str] = ()) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
-from ansible_collections.graceful.azure.plugins.module_utils._connections import counted
+from ansible_collections.graceful.azure.plugins.module_utils._connections import counted, udp_among
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import check_writable, list_records, utc_now
@@ -62,4 +62,5 @@ class ThisHost:
             "network": network_of(),
             "state_folder": {"path": folder, "id": identity_of(folder)},
             "boot_id": read_boot_id(),
+            "udp": udp_among(self.params["ports"]),
         }

@@ -61,6 +61,7 @@ class Model:
                 "fatal": None,
                 "connections": [],
                 "uncounted": [],
+                "udp": [],
                 "tasks": {},
                 "boot": "boot 1",
                 "boots": {},  # per record: the boot in which it was written
@@ -218,6 +219,7 @@ class Model:
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
             "connections": copy.deepcopy(host["connections"]),
             "uncounted": copy.deepcopy(host["uncounted"]),
+            "udp": host["udp"],
             "holds": self.records(name),
         }
         turn = self.turn(name)

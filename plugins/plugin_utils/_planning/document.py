@@ -190,6 +190,7 @@ class HostObservation:
     connections: list[Json] | None = None
     ports: list[int] | None = None  # the ports whose connections were counted; None: a journal of a version that did not tell them
     uncounted: list[Json] = field(default_factory=list)  # the ports whose connections cannot be counted; see module_utils/_connections.py
+    udp: list[int] = field(default_factory=list)  # those of the ports on which somebody waits for UDP
     holds: list[Record] | None = None  # its records; None: not read
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer

@@ -145,6 +145,12 @@ class Host:
         return [f"port {each['port']} cannot be counted: {each['why']}" for each in entries]
 
     @property
+    def udp(self) -> list[int]:
+        """The ports whose clients over UDP nobody counts, besides those that cannot be counted at all. What a balancer tells is where it leads to by TCP."""
+        uncounted = {each["port"] for each in self.observation.uncounted}
+        return [] if self.is_told_its_ports else sorted(set(self.ports).intersection(self.observation.udp) - uncounted)
+
+    @property
     def places(self) -> tuple[Place, ...]:
         return self.traffic.places
 

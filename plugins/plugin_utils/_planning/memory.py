@@ -61,6 +61,7 @@ class HostMemory:
     warned_unchecked: bool = False
     warned_silenced: bool = False
     warned_uncounted: bool = False
+    warned_udp: bool = False
     warned_doubts: bool = False
 
 

@@ -69,6 +69,7 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
         warned_silenced=memory.warned_silenced or bool(silenced_by_own_tasks(host)),
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
+        warned_udp=memory.warned_udp or bool(host.udp),
         warned_doubts=memory.warned_doubts or bool(host.traffic.doubts),
     )
 

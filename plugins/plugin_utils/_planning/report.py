@@ -144,6 +144,9 @@ def warnings(decided: Decided) -> Iterator[str]:
         if host.uncounted and not host.memory.warned_uncounted:
             whence = "a balancer leads there, and graceful_azure_ports is not set" if host.is_told_its_ports else "graceful_azure_ports"
             yield f"{host.name}: {'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
+        if host.udp and not host.memory.warned_udp:
+            ports = ", ".join(map(str, host.udp))
+            yield f"{host.name}: UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
         if not host.memory.warned_doubts:
             yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
         unchecked = unchecked_places(host)

@@ -58,6 +58,7 @@ class Host:
         return {
             "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "addresses": own_addresses(seen.addresses),
+            "udp": sorted(seen.udp.intersection(self.params["ports"])),
             "network": _digest(f"{seen.computer} {seen.boot}"),
             "state_folder": folder,
             "boot_id": seen.boot,

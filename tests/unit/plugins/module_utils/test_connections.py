@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address, parse_table
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address, parse_table, udp_among
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool, not_in_pools
 
 from tests.support.ports import listener
@@ -155,6 +155,11 @@ def test_a_port_on_which_nobody_listens_cannot_be_counted(proc):
         8081: ("nobody listens on it, and no connection to it is forwarded elsewhere", True),
         443: ("it is a UDP port, and only TCP is counted", True),
     }
+
+
+def test_ports_to_which_clients_may_come_over_udp(proc):
+    tables = proc(net__udp=table(line(("127.0.0.1", 53), ("0.0.0.0", 0), "07")), net__udp6=table(line(("::", 443), ("::", 0), "07")))
+    assert udp_among([443, 8080, 53], tables) == [53, 443]
 
 
 def test_the_file_of_the_connection_tracking(proc, monkeypatch):

@@ -84,6 +84,16 @@ def test_a_look_from_before_the_ports_were_known_is_no_idle_look():
     model.until(lambda outcome: model.posted, 3)
 
 
+@pytest.mark.parametrize(("ports", "is_told"), [([443], True), ([80], False), (None, False)])
+def test_clients_over_udp_of_a_port_that_is_counted_are_told_once(ports, is_told):
+    """A balancer that leads to a port does so by TCP."""
+    model = Told(watch=True, ports=ports)
+    model.hosts["web1"]["udp"] = [443, 8080]
+    warnings = [warning for _pass in range(3) for warning in model.go()["warnings"]]
+    why = "web1: UDP is served on port 443, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
+    assert warnings == ([why] if is_told else [])
+
+
 def test_the_host_goes_out_once_its_ports_have_been_counted_and_at_once_where_the_impact_is_near():
     """Whoever serves there may stop as soon as the host is out."""
     model = Told(hosts=3)
