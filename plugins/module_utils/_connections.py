@@ -12,11 +12,13 @@ A connection counts as long as somebody may still wait for something:
 - The handshake is not over on this side. The client may have sent its request already.
 
 The connections are read from the kernel's tables. This needs neither a tool nor a special right. The tables are those of the network namespace in
-which the reader runs. Those that the kernel forwards elsewhere are told by its connection tracking, which only root may read.
+which the reader runs. Those that the kernel forwards elsewhere are told by its connection tracking, which only root may read, and those that a
+transparent proxy takes over by netlink.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import struct
@@ -24,7 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
+from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
 if TYPE_CHECKING:
@@ -143,6 +147,9 @@ def counted(ports: Iterable[int], proc: str = "/proc", told_apart: Iterable[str]
                 connections.append((connection.port, connection.peer, connection.peer_port))
     except TrackingError as error:
         unreadable = str(error) if _connection_tracking.forwards(proc) else ""
+    # Where the kernel does not tell, nobody sees that somebody takes over connections that were made to other ports.
+    with contextlib.suppress(NetlinkError):
+        connections += diverted(wanted.intersection(listening))
     untracked = _connection_tracking.untracked(proc) if wanted else set()
     uncounted = []
     for port in sorted(wanted):

@@ -13,16 +13,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._answered import answered
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes
+from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import answered
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from ansible_collections.graceful.azure.plugins.module_utils._answered import Answered
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+    from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import Answered
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Place
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.

@@ -10,10 +10,10 @@ import os
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _nginx_connections
-from ansible_collections.graceful.azure.plugins.module_utils._answered import Answered
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
+from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import Answered
 
 TCP = """\
 head
