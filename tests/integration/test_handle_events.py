@@ -128,26 +128,6 @@ def test_a_reboot_in_few_lines(site, monkeypatch):
     assert len(run.output.splitlines()) < 60, run.output
 
 
-def test_check_mode_shows_the_plan_and_touches_nothing(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run("handle_events", "--check")
-    assert run.status == 0, run.output
-    assert event_id in run.output
-    assert run.event(event_id)["outcome"] == "in_progress"
-    assert run.about == {"check": True, "unread": {}, "failed": False, "messages": []}
-    assert site.simulator.event(event_id)["Approvals"] == []
-    assert site.admin_states()["web1"] == "ready"
-    assert not (site.folder / "state").exists()
-
-
-def test_one_pass(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run(handle_events_wait=False)
-    assert run.status == 0, run.output
-    assert run.event(event_id)["outcome"] == "in_progress"
-    assert site.admin_states() == {"web1": "drain", "web2": "ready"}
-
-
 # The plan is in test_plan_runs.py.
 @pytest.mark.long
 def test_runs_of_one_pass_see_as_long_a_time_without_a_session_as_is_asked_for(site):
@@ -355,11 +335,12 @@ def test_watch_waits_for_an_event(site):
 
 def test_holds_shows_and_releases(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    assert site.run(handle_events_wait=False).status == 0
+    run = site.run(handle_events_wait=False)
+    assert run.status == 0 and run.event(event_id)["outcome"] == "in_progress", run.output
+    assert site.admin_states() == {"web1": "drain", "web2": "ready"}
     shown = site.run("holds")
     assert shown.status == 0 and "Nothing is held for web2." in shown.output and "Nothing is held for web1." not in shown.output, shown.output
     assert event_id in shown.output
-    assert site.admin_states()["web1"] == "drain"
     # A balancer is no host of which anything is held, and its metadata service is not asked.
     site.write_inventory(lb1={"graceful_azure_imds_url": "http://127.0.0.1:9"})
     released = site.run("holds", target="all", holds_release=True)

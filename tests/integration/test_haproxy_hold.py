@@ -911,7 +911,8 @@ class TestTogether:
                 assert len(list((tmp_path / "state").iterdir())) == 1
                 run_module("haproxy_hold", dict(common, server=out, state="absent"))
 
-    @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+    # After each call it is in test_haproxy.py, on a HAProxy that is made up.
+    @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=[pytest.mark.long, pytest.mark.timeout(600)])])
     def test_killed_on_the_way_from_drain_to_maint(self, start, hold, release, tmp_path, stride):
         """What the killed one had not got to is in drain, and is as much ours as what it had got to."""
         haproxy = start()
