@@ -122,7 +122,8 @@ class ActionModule(ActionBase):
         name = task_vars["inventory_hostname"]
         mine = task_vars["graceful_azure_held"]["hosts"][name]
         conflicts = task_vars[RESULTS[mine["release"]]].get("conflicts") or ()
-        for line in printable(list(released(name, mine, conflicts, self._task.check_mode))):
+        event_ids = task_vars["graceful_azure_options"]["options"]["event_ids"]
+        for line in printable(list(released(name, mine, conflicts, self._task.check_mode, event_ids))):
             display.display(line)
         return {}
 

@@ -143,7 +143,7 @@ def decide(
     strays = _strays(looks, owners)
     wrong = _wrong_events(options, targets, looks, left) + _wrong_servers(options, looks, strays, doubts)
     released = options.release and not wrong
-    hosts = {name: _of_host(name, target, released and options.servers is None, options.gone) for name, target in targets.items()}
+    hosts = {name: _of_host(name, target, released and options.servers is None, options) for name, target in targets.items()}
     if released and options.servers:
         # Whoever of the targets comes first acts for all: balancers are shared.
         next(iter(hosts.values()))["give_back"] = [
@@ -260,7 +260,7 @@ def _may_release(name: str, target: Target, gone: bool) -> Verdict:
     return no(Reason(Kind.UNREAD, why))
 
 
-def _of_host(name: str, target: Target, released: bool, gone: bool) -> Json:
+def _of_host(name: str, target: Target, released: bool, options: Options) -> Json:
     """What is shown of a target, and what is released for it."""
     held = [(look, record, *_names(look, record)) for look in target.balancers for record in look.get("holds") or ()]
     # First what is held under its name, then what was taken out with it.
@@ -273,10 +273,10 @@ def _of_host(name: str, target: Target, released: bool, gone: bool) -> Json:
         if "fatal" in look or "error" in look
     ]
     known = target.host["reached"] and "fatal" not in target.host and not any("fatal" in look or "error" in look for look in target.balancers)
-    release = _may_release(name, target, gone) if released else Verdict(False)
+    release = _may_release(name, target, options.gone) if released else Verdict(False)
     return {
         "shown": shown,
-        "still": _still_named(target.host, shown),
+        "still": _still_named(target.host, shown, options),
         "nothing": known and not shown,
         "unread": unread,
         "refused": release.text,
@@ -315,9 +315,14 @@ def _wrong_servers(options: Options, looks: dict[str, Json], strays: Iterable[tu
     return wrong
 
 
-def _still_named(host: Json, shown: Iterable[Json]) -> list[str]:
-    """The events that hold something and that the host's metadata service still shows. C(shown): what is held."""
-    labels = {event_id.lower(): _label(event_id, told) for record in shown for event_id, told in record["for_events"].items()}
+def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[str]:
+    """The events that hold something, are to be released, and are still shown by the host's metadata service. C(shown): what is held."""
+    labels = {
+        event_id.lower(): _label(event_id, told)
+        for record in shown
+        for event_id, told in record["for_events"].items()
+        if _is_meant(event_id, options.event_ids)
+    }
     standing = {str(event["event_id"]).lower() for event in host.get("events") or ()}
     return [label for event_id, label in labels.items() if event_id in standing]
 
@@ -364,6 +369,11 @@ def _label(event_id: str, told: Json) -> str:
     return f"{label} ({reason})" if reason and reason != label else label
 
 
+def _is_meant(event_id: str, event_ids: Collection[str] | None) -> bool:
+    """Whether what an event holds is to be released. C(event_ids): None for all."""
+    return event_ids is None or event_id.lower() in {each.lower() for each in event_ids}
+
+
 def _since(told: Json, now: float) -> str:
     try:
         return f" since {clock(calendar.timegm(time.strptime(told['since'], '%Y-%m-%dT%H:%M:%SZ')), now)}"
@@ -380,11 +390,20 @@ def _changed(record: Json, release: str) -> Iterator[str]:
         yield f"    Keep it as it is, and forget what is held: {release}"
 
 
-def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool) -> Iterator[str]:
-    """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences."""
-    things = ", ".join(" ".join((NOUNS.get(kind, kind), thing)) for kind, _blank, thing in (record["held"].partition(" ") for record in of_host["shown"]))
+def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, event_ids: Collection[str] | None = None) -> Iterator[str]:
+    """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences.
+    C(event_ids): the events for which it was released, None for all."""
+    things: list[str] = []
+    held: list[str] = []
+    for record in of_host["shown"]:
+        kind, _blank, called = record["held"].partition(" ")
+        others = [_label(event_id, told) for event_id, told in record["for_events"].items() if not _is_meant(event_id, event_ids)]
+        thing = f"{NOUNS.get(kind, kind)} {called}"
+        (held if others else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
     if things:
-        yield f"{name}: {'would be ' if check else ''}released{'' if conflicts else ' and put back as it was found'}: {things}."
+        yield f"{name}: {'would be ' if check else ''}released{'' if conflicts else ' and put back as it was found'}: {', '.join(things)}."
+    if held:
+        yield f"{name}: {'would stay' if check else 'stays'} held: {', '.join(held)}."
     yield from (f"{name}: {conflict}" for conflict in conflicts)
     for label in of_host["still"]:
         yield (

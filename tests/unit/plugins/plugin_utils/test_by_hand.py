@@ -300,6 +300,15 @@ class TestLines:
         said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], True))
         assert said[:2] == ["web1: would be released: HAProxy server www/web1.", "web1: it was left alone"]
 
+    def test_after_a_release_for_one_of_two_events(self):
+        record = self.held()
+        record["events"]["E2"] = dict(record["events"]["E1"], reason="Reboot E2")
+        events = [{"event_id": "e1"}, {"event_id": "e2"}]
+        decided = Site(web1=(host(events=events), [look(record)])).decide(release=True, event_ids=["e1"])
+        said = list(released("web1", decided["hosts"]["web1"], [], False, ["e1"]))
+        assert said[0] == "web1: stays held: HAProxy server www/web1 for Reboot E2."
+        assert [line.partition(". ")[0] for line in said[1:]] == ["web1: Reboot E1 still names it"]
+
 
 class TestRecordsOfNobody:
     def test_once_for_each_balancer(self):
