@@ -690,6 +690,8 @@ def test_one_of_two_balancers_cannot_be_reached(site):
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
 
 
+# test_health_probe.py has a probe and a HAProxy in a row, test_roles_load_balancer.py has two of HAProxy, each with its own names and socket.
+@pytest.mark.long
 def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
     """Out of both before it is approved, and back in both; the one of the two by its own name there, and through its own socket."""
     folder = tmp_path / "edge"

@@ -73,7 +73,7 @@ def test_a_port_on_which_nobody_listens(site, closed):
 
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     # The second run knows no more than the records.
-    for how in ({"handle_events_timeout": patient(8)}, {"handle_events_wait": False}):
+    for how in ({"handle_events_timeout": patient(5)}, {"handle_events_wait": False}):
         run = site.run(**how)
         host = run.event(event_id)["hosts"]["web1"]
         assert host["state"] == "draining" and said in host["reason"], run.output
