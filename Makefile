@@ -77,7 +77,7 @@ lint:
 
 sanity:
 	@tests/setup.sh
-	$(PYTEST) -m 'long or not long' tests/checks/test_sanity.py
+	$(PYTEST) -m 'long or not long' $(patsubst %,'tests/checks/test_sanity.py::test_sanity[%]',import pylint_of_all others)
 
 docs:
 	@tests/setup.sh

@@ -35,7 +35,7 @@ PYTHONS = [python for python in (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHO
         pytest.param("pylint", [None], PACKAGED, id="pylint"),
         pytest.param("others", [None], [], id="others"),
         pytest.param("import", PYTHONS[1:-1], [], id="import with every other Python", marks=pytest.mark.long),
-        pytest.param("pylint", [None], [], id="pylint of all files", marks=pytest.mark.long),
+        pytest.param("pylint", [None], [], id="pylint_of_all", marks=pytest.mark.long),
     ],
 )
 def test_sanity(part, pythons, paths):
