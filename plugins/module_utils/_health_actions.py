@@ -87,6 +87,9 @@ class Action:
     def out_for(self) -> float | None:
         """For how many seconds somebody else has made the answer fail. None: nobody can tell."""
 
+    def redone_for(self) -> float | None:
+        """The same where it passed meanwhile, and somebody else has made it fail again while it was held. None: nobody has, or nobody can tell."""
+
     def marked(self) -> Record | None:
         """The record in a mark of ours, where what is acted on can have one. Raises ProbeError for a mark that does not tell it."""
 
@@ -164,6 +167,10 @@ class HealthFile(Action):
         there = self._is_there(self.on)
         return Seen(there == (self.means == OUT), False, "%s is %s" % (self.on, "there" if there else "not there"))
 
+    def redone_for(self) -> float | None:
+        content = self._content() if self.means == OUT else None
+        return None if content is None or is_mark(content) else self.out_for()
+
     def marked(self) -> Record | None:
         if self.means == IN:
             if not self._is_there(self.on) and self._is_there(self.on + KEPT):
@@ -180,7 +187,7 @@ class HealthFile(Action):
         if self.means == OUT:
             content = self._content()
             if content is not None and not is_mark(content):
-                return "%s was written by somebody else while it was held: it was not removed." % self.on
+                return "%s was written by somebody else while it was held: it was not removed, so the answer fails as long as it is there." % self.on
             self._remove()
         elif self._is_there(self.on + KEPT):
             self._put_back()
@@ -377,6 +384,10 @@ class Service(Stopped):
 
     def out_for(self) -> float | None:
         return self._systemd.down_for(self.on)
+
+    def redone_for(self) -> float | None:
+        # After our own stop, this is as long as the record says.
+        return self.out_for()
 
     def fail(self, record: Record) -> None:
         self._tell(lambda: self._systemd.stop(self.on), True)

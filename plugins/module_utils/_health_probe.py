@@ -86,7 +86,8 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
         raise AssertionError("so it is held")
     if record["phase"] != HELD:
         return 0.0
-    return max(0.0, clock - (record["clock"] if record["boot_id"] == boot_id else 0.0))
+    held, redone = clock - (record["clock"] if record["boot_id"] == boot_id else 0.0), action.redone_for()
+    return max(0.0, held if redone is None else min(held, redone))
 
 
 class HealthAnswers(Driver[Seen]):

@@ -29,7 +29,17 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, HELD, Count, NextLook, Place, Searched, Traffic, unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
+    CHANGED,
+    HELD,
+    MAINTENANCE,
+    Count,
+    NextLook,
+    Place,
+    Searched,
+    Traffic,
+    unread,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     UNREACHABLE,
@@ -286,7 +296,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         name=label,
         machine=settings["host"],
         in_rotation=in_rotation,
-        state="maintenance" if answer["condition"] == "already_out" else answer["state"],
+        state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=answer["state"] != "failing",
         busy=health_answer(place_name(settings), result, settings["url"]),
         count=count,
@@ -300,7 +310,17 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         pools=tuple(map(Pool, settings["peer"])),
         # The balancer probes it: it gets nothing before its answer passes.
         checked=settings["action"] != "command",
-        conflict=f"somebody else let {label} pass again: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
+        conflict=f"somebody else let {label} pass again: left as it is. {_way_on(settings)}" if condition == CHANGED else "",
+    )
+
+
+def _way_on(settings: BalancerSettings) -> str:
+    """What a person can do where somebody else let the answer pass."""
+    if settings["action"] not in ("file", "responder"):
+        return TWO_WAYS
+    # A file that a person makes would be that person's own, and nothing would remove it after the event.
+    return (
+        f"Release it with graceful.azure.holds -e target={settings['host']} -e holds_release=true. A run then takes the host out again while an event names it"
     )
 
 

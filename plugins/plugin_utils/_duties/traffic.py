@@ -30,7 +30,10 @@ CONDITIONS = {
     "changed_meanwhile": CHANGED,
 }
 """The conditions of things in the results of looks, and what they mean for the plan."""
-TWO_WAYS = "Set it back, and the next run goes on; or have the playbook graceful.azure.holds release it, and it stays as it is"
+TWO_WAYS = (
+    "Set it back, and the next run goes on; or release it with the playbook graceful.azure.holds (-e holds_release=true), and it stays as it is until a run"
+    " takes it out again"
+)
 """What a person can do where somebody else has changed what is held."""
 
 

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._pools import not_i
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, Count, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals
@@ -240,11 +240,21 @@ def claims(host: Host, hosts: dict[str, Host]) -> Iterator[str]:
 
 def maintenance(host: Host) -> tuple[Reason, ...]:
     """The places of the host that are out without a hold of ours, mostly because an operator took them out."""
-    out = [place for place in host.places if not place.in_rotation and place.condition == FREE and not place.owner]
-    by_operator = [f"{place.name} is in {place.state}" for place in out if not place.returns]
+    by_operator = out_by_others(host)
     phrases = [f"in an operator's maintenance ({', '.join(by_operator)})"] if by_operator else []
-    phrases.extend(f"{place.name} {place.returns}" for place in out if place.returns)
+    phrases.extend(f"{place.name} {place.returns}" for place in _out_without_hold(host) if place.returns)
     return reasons(Kind.NOTE, phrases)
+
+
+def out_by_others(host: Host) -> list[str]:
+    """Phrases: which places are out without a hold of ours and do not come back by themselves."""
+    return [f"{place.name} is in {place.state}" for place in _out_without_hold(host) if not place.returns]
+
+
+def _out_without_hold(host: Host) -> list[Place]:
+    # A balancer that asks the host for its health may not have noticed yet.
+    out = (place for place in host.places if not place.in_rotation or place.state == MAINTENANCE)
+    return [place for place in out if place.condition == FREE and not place.owner]
 
 
 def unanswered(host: Host) -> Reason:

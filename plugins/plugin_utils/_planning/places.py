@@ -36,6 +36,9 @@ NOBODY = "nobody"
 CHANGED = "changed"
 """Condition of a place that we hold, but that somebody else has changed since."""
 
+MAINTENANCE = "maintenance"
+"""State of a place whose health answer somebody else makes fail."""
+
 
 @dataclass(frozen=True)
 class Count:

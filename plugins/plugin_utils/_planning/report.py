@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_over,
     is_owed,
     maintenance,
+    out_by_others,
     silenced_by_own_tasks,
     silent_for,
     unanswered,
@@ -342,8 +343,13 @@ def _status_without_hold(host: Host, event: Event, observed: Observed) -> Status
         return Status("unobserved", (Reason(Kind.UNREAD, host.silence),))  # its own records cannot be read
     if not was_held:
         return Status("in_service", (Reason(Kind.STATE, "was not taken out"), *maintenance(host)))
+    conflicts = event.conflicts.get(host.name) or []
+    out = out_by_others(host)
+    if conflicts and out:
+        # What somebody else changed while we held it was left alone, and keeps the host out.
+        return Status("needs_person", reasons(Kind.CONFLICT, [*conflicts, f"still out: {', '.join(out)}. Put it back when the host should serve"]))
     back = (Reason(Kind.STATE, "back as it was found"), *maintenance(host))
-    return Status("restored", reasons(Kind.CONFLICT, event.conflicts.get(host.name) or ()) or back)
+    return Status("restored", reasons(Kind.CONFLICT, conflicts) or back)
 
 
 def _blind_until(host: Host, event: Event, observed: Observed) -> float:

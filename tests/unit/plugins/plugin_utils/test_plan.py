@@ -717,9 +717,23 @@ def test_what_somebody_else_did_is_told_at_the_end():
     model.over("e1")
     model.now += 2
     model.go()
-    model.results["web1"]["restore_service"].update(conflicts=["www/web1 on lb1 is maint: somebody else set it"])
+    model.results["web1"]["restore_service"].update(conflicts=["shop.service is active again: somebody else started it"])
     outcome = model.finish()
-    assert result(outcome, "e1")["hosts"]["web1"] == {"state": "restored", "reason": "www/web1 on lb1 is maint: somebody else set it"}
+    assert result(outcome, "e1")["hosts"]["web1"] == {"state": "restored", "reason": "shop.service is active again: somebody else started it"}
+    assert not outcome["failed_run"]
+
+
+def test_a_server_that_somebody_else_keeps_out_needs_a_person_at_the_end():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.over("e1")
+    model.until(lambda _outcome: not model.held("web1"))
+    model.servers["lb1"]["web1"]["admin_state"] = "maint"
+    model.results["web1"]["restore_service"].update(conflicts=["www/web1 was left in drain and is in maint now"])
+    outcome = model.finish()
+    told = "www/web1 was left in drain and is in maint now; still out: www/web1 on lb1 is in maint. Put it back when the host should serve"
+    assert result(outcome, "e1")["hosts"]["web1"] == {"state": "needs_person", "reason": told} and outcome["failed_run"]
 
 
 def test_rules_are_asked_of_the_newest_document_and_for_the_hosts_that_are_named():

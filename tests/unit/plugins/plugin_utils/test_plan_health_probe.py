@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS
 
 from tests.support.model import Model
 
@@ -139,7 +138,25 @@ def test_somebody_lets_it_pass_again():
     site.answers["web1"]["fails_since"] = None
     for _pass in range(20):
         site.go()
-    assert site.said("web1") == ("needs_person", f"somebody else let the health answer (/run/out) pass again: left as it is. {TWO_WAYS}") and site.posted == []
+    state, reason = site.said("web1")
+    assert state == "needs_person" and reason.startswith("somebody else let the health answer (/run/out) pass again: left as it is. ") and site.posted == []
+    # A file that somebody makes would stay after the event.
+    assert "graceful.azure.holds -e target=web1 -e holds_release=true" in reason and "Set it back" not in reason
+
+
+def test_a_file_of_somebody_elses_that_stands_at_the_end_needs_a_person():
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.over("e1")
+    site.until(lambda _outcome: not site.answers["web1"]["events"], passes=20)
+    site.answers["web1"]["fails_since"] = site.now
+    said = "/run/out was written by somebody else while it was held: it was not removed"
+    site.results["web1"]["restore_service"].update(conflicts=[said])
+    outcome = site.finish()
+    state, reason = site.said("web1")
+    assert outcome["failed_run"] and state == "needs_person" and reason.startswith(f"{said}; still out: the health answer (/run/out) is in maintenance")
 
 
 def test_an_operators_maintenance_is_left_alone():
