@@ -266,7 +266,9 @@ def _of_host(name: str, target: Target, released: bool, options: Options) -> Jso
     # First what is held under its name, then what was taken out with it.
     by_name = [(look, record) for look, record, holds, _owner in held if holds == look["place"]["server"]]
     led = [(look, record) for look, record, holds, owner in held if holds != look["place"]["server"] == owner]
-    shown = [_shown(record, HOST, name) for record in target.host.get("holds") or ()] + [_of_balancer(look, record) for look, record in by_name + led]
+    shown = [_shown(record, TRAFFIC.get(record["kind"], HOST), name) for record in target.host.get("holds") or ()] + [
+        _of_balancer(look, record) for look, record in by_name + led
+    ]
     unread = [
         {"label": label, "why": printable(look.get("fatal", look.get("error")))}
         for label, look in [(name, target.host), *((look["place"]["key"], look) for look in target.balancers)]
@@ -333,11 +335,11 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
     for name, of_host in decided["hosts"].items():
         for record in of_host["shown"]:
             yield f"{name}: {_line(record, now)}"
-            yield from _changed(record, f"{command} -e target={shlex.quote(name)} -e holds_release=true")
+            yield from _changed(record, f"{command} -e target={shlex.quote(name)} -e holds_release=true", name)
         if of_host["nothing"]:
             yield f"Nothing is held for {name}."
         yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
-        if not options.release and any("changed" not in record for record in of_host["shown"]):
+        if not options.release and of_host["shown"] and not any("changed" in record for record in of_host["shown"]):
             yield f"    To give back what is held for {name} now: {command} -e target={shlex.quote(name)} -e holds_release=true"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
@@ -353,7 +355,9 @@ def _line(record: Json, now: float) -> str:
     """What is held, where, how it was and is, since when and for which events."""
     kind, _blank, name = record["held"].partition(" ")
     where = next((f" ({record[key]})" for key in ("socket", "file") if record.get(key, "none") != "none"), "")
-    change = [f"was {_words(record['found'][key])}, is set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left]
+    change = [
+        f"was {_words(record['found'][key])}, was set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left
+    ]
     events = " and ".join(f"{_label(event_id, told)}{_since(told, now)}" for event_id, told in record["for_events"].items())
     return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {events}'])}"
 
@@ -381,13 +385,13 @@ def _since(told: Json, now: float) -> str:
         return ""
 
 
-def _changed(record: Json, release: str) -> Iterator[str]:
+def _changed(record: Json, release: str, name: str) -> Iterator[str]:
     """Both ways on, where somebody else has changed what is held."""
     if "changed" in record:
         expected, found = record["changed"]["expected"], record["changed"]["found"]
         yield f"    Somebody else changed it: expected {expected}, found {found}. Nothing changes it as long as that is so. There are two ways on."
         yield f"    Let it be put back: set it to {expected} again. The next run does the rest."
-        yield f"    Keep it as it is, and forget what is held: {release}"
+        yield f"    Keep it as it is, and give back all else that is held for {name}: {release}"
 
 
 def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, event_ids: Collection[str] | None = None) -> Iterator[str]:

@@ -215,6 +215,9 @@ def _looks_again(decided: Decided) -> bool:
     run, number, hosts = decided.observed.run, decided.observed.document.number, decided.observed.hosts.values()
     if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and _is_in_hand(decided, host)) for host in hosts):
         return True
+    # A machine that was slow once may answer now.
+    if run.check and number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts):
+        return True
     if not run.look_twice:
         return False
     if number <= 2 and any(_is_late_and_tried(decided, host) for host in hosts):

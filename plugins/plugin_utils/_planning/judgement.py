@@ -262,7 +262,7 @@ def unanswered(host: Host) -> Reason:
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
     why = (
         f"{when} what it is asked ({host.unanswered}): it would stay out after the event;"
-        " correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
+        " start what should answer, correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
     )
     return Reason(Kind.ANSWER, why)
 

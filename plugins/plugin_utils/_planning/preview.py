@@ -26,18 +26,29 @@ _ACTIONS = {
     "ignore": "left alone",
 }
 
+NAMED = 10
+"""Up to so many hosts are named. More are counted."""
+
 
 def preview(decided: Decided, report: Report, decisions: Mapping[str, Decision], unread: Iterable[str]) -> list[str]:
     """Lines for a person, for the last pass of a run in check mode. C(unread): the hosts whose service was not read."""
     observed = decided.observed
     events = sorted(observed.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
     if not events:
-        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}", *_counted(observed)]
+        return [f"Check mode: nothing is changed. {no_event('No event stands', unread)}{_looked_at(observed)}", *_counted(observed)]
     lines = ["Check mode: nothing is changed. What would be done:"]
     for event in events:
         lines.append(f"{event.label} ({', '.join(event.resources)}): {_when(event, observed.now)}")
         lines.extend(f"    {line}" for line in _event(decided, report, decisions, event))
     return [*lines, *_counted(observed)]
+
+
+def _looked_at(observed: Observed) -> str:
+    """A sentence: which machines this look has read."""
+    hosts = [host for host in observed.hosts.values() if host.was_read]
+    names = [host.name for host in hosts] if len(hosts) <= NAMED else [f"{len(hosts)} hosts"]
+    balancers = dict.fromkeys(place.machine for host in hosts for place in host.places if place.machine and place.machine not in observed.hosts)
+    return f" Looked at: {', '.join([*names, *balancers])}." if hosts else ""
 
 
 def _counted(observed: Observed) -> Iterator[str]:
@@ -121,7 +132,11 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
         yield f"{stranger.text} (graceful_azure_unknown_resources: hold)"
         return
     if event.prepares:
-        late = ", or not drained in time (on_drain_timeout: approve)" if rule["on_drain_timeout"] == "approve" else "; never, if not drained in time"
+        late = (
+            ", or not drained in time (on_drain_timeout: approve)"
+            if rule["on_drain_timeout"] == "approve"
+            else "; one that is not drained in time goes on draining"
+        )
         yield f"approved when all of its hosts are ready{late}"
     if event.strangers:
         yield f"{', '.join(event.strangers)} is none of the targets and not asked (graceful_azure_unknown_resources: ignore)"

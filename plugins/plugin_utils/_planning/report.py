@@ -27,6 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     out_by_others,
     silenced_by_own_tasks,
     silent_for,
+    stood_for,
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -130,7 +131,9 @@ def decision(decided: Decided, report: Report, host: Host) -> Decision:
 def _until_is(status: Status, event: Event | None) -> str:
     """What the time of a status is, as people read it before the time."""
     if event and status.until == event.not_before_at:
-        return "at the latest at" if event.approved else "Azure starts it at"
+        return "at the latest at" if event.approved else "Azure starts it at the latest at"
+    if event and status.state == "needs_person" and status.until != event.deadline:
+        return "goes out all the same at"
     return UNTIL.get(status.state, "until")
 
 
@@ -191,7 +194,9 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
         return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.deadline)
     if host.blind and event.prepares:
-        return Status("needs_person", host.blind, event.deadline)
+        # A run that waits asks again. Most slow looks are followed by one that tells.
+        may_pass = observed.run.wait and host.was_read and not host.traffic.is_helpless and stood_for(host.blind_since, now) < PATIENCE
+        return Status(_state_so_far(host, event), host.blind) if may_pass else Status("needs_person", host.blind, event.deadline)
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:

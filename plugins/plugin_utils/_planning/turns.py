@@ -290,9 +290,10 @@ def _what(name: str, machine: str | None, todo: Sequence[Json]) -> str:
         return f"read the events for {name} on {machine}"
     if "sent" in parts:
         return f"approve for {name}"
-    if "absent" in states or "answer" in parts:
-        return f"put {name} back on {machine or 'duty'}"
-    return f"take {name} out on {machine}" if machine else f"take {name} off duty"
+    elsewhere = machine if machine != name else None
+    if "absent" in states or parts & {"answer", "restoring"}:
+        return f"put {name} back on {elsewhere or 'duty'}"
+    return f"take {name} out on {elsewhere}" if elsewhere else f"take {name} off duty"
 
 
 def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:

@@ -265,8 +265,8 @@ class TestLines:
     def test_what_where_since_when_for_which_event_and_what_to_type(self):
         site = Site(web1=(host(service("shop")), [look(self.held())]), web2=(host(), [look()]))
         assert self.said(site) == [
-            "web1: service shop on web1: was true, is set to false, for E1",
-            f"web1: HAProxy server www/web1 on lb1 ({SOCKET}): was ready, is set to drain, for Reboot E1 since 07:00:00 UTC",
+            "web1: service shop on web1: was true, was set to false, for E1",
+            f"web1: HAProxy server www/web1 on lb1 ({SOCKET}): was ready, was set to drain, for Reboot E1 since 07:00:00 UTC",
             f"    To give back what is held for web1 now: {self.COMMAND} -e target=web1 -e holds_release=true",
             "Nothing is held for web2.",
         ]
@@ -277,9 +277,16 @@ class TestLines:
         assert said[1:] == [
             "    Somebody else changed it: expected drain, found maint. Nothing changes it as long as that is so. There are two ways on.",
             "    Let it be put back: set it to drain again. The next run does the rest.",
-            f"    Keep it as it is, and forget what is held: {self.COMMAND} -e target=web1 -e holds_release=true",
+            f"    Keep it as it is, and give back all else that is held for web1: {self.COMMAND} -e target=web1 -e holds_release=true",
         ]
         assert len(self.said(Site(web1=(host(), [look(self.held(), servers=[dict(seen, condition="held")])])))) == 2
+        # One command does both, so it is told once.
+        both = self.said(Site(web1=(host(service("shop")), [look(self.held(), servers=[seen])])))
+        assert len([line for line in both if "holds_release=true" in line]) == 1
+
+    def test_a_health_answer(self):
+        record = dict(service("shop"), kind="health_probe", subject={"action": "file", "on": "/run/out"}, found={"state": "passing"}, left={"state": "failing"})
+        assert self.said(Site(web1=(host(record), [])))[0].startswith("web1: health answer file /run/out on web1: was passing, was set to failing, for ")
 
     def test_what_belongs_to_no_host_and_what_was_not_looked_at(self):
         said = self.said(Site(web1=(host(), [look(server("web4"), others=[server("y")])])))

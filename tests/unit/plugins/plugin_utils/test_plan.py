@@ -616,6 +616,9 @@ def test_one_of_two_balancers_cannot_be_reached():
     for _pass in range(8):
         outcome = model.go()
     assert model.servers["lb1"]["web1"]["admin_state"] == "drain"
+    assert state(outcome, "web1") == "draining", "the next look may tell"
+    for _pass in range(8):
+        outcome = model.go()
     assert state(outcome, "web1") == "needs_person" and outcome["failed_run"]
     assert [event_id for _at, event_id, _by in model.posted] == ["e3"]
     model.down_balancers.clear()

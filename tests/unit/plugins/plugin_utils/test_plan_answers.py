@@ -59,6 +59,7 @@ def test_a_host_that_serves_and_does_not_answer_stays_in_rotation():
     assert model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"] and model.posted == [] and model.steps == []
     state, reason = said(outcome, "web1")
     assert state == "needs_person" and URL in reason and "graceful_azure_health_url" in reason and "graceful_azure_health_unanswered" in reason
+    assert "start what should answer" in reason and outcome["hosts"]["web1"]["until_is"] == "goes out all the same at"
     state, reason = said(outcome, "web2")
     assert "waits for web1" in reason
     assert outcome["failed_run"] and any(URL in message for message in outcome["messages"])

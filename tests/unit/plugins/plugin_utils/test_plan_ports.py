@@ -216,7 +216,7 @@ class TestCheckMode:
 
     def test_it_shows_what_is_counted_and_who_told_it(self):
         model = Told(wait=False)
-        assert self.run(model) == ["Check mode: nothing is changed. No event stands.", self.SAID]
+        assert self.run(model) == ["Check mode: nothing is changed. No event stands. Looked at: web1, web2, lb1.", self.SAID]
         assert model.number == 2
 
     def test_beside_an_event(self):
@@ -235,7 +235,7 @@ class TestCheckMode:
 
     def test_what_the_settings_say_is_no_news(self):
         model = Told(ports=[8080], wait=False)
-        assert self.run(model) == ["Check mode: nothing is changed. No event stands."]
+        assert self.run(model) == ["Check mode: nothing is changed. No event stands. Looked at: web1, web2, lb1."]
         assert model.number == 1
 
 

@@ -150,6 +150,9 @@ class TestAMadeUpProvider:
         park.announce("e1", "web1")
         for _pass in range(5):
             park.go()
+        assert park.said("web1") == ("waiting", "nobody is at the gates") and park.posted == []
+        for _pass in range(12):
+            park.go()
         assert park.said("web1") == ("needs_person", "nobody is at the gates") and park.posted == []
 
     def test_its_machines_are_looked_at(self, park):
