@@ -194,6 +194,29 @@ def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
     assert site.records() == [] and not (site.folder / "another").exists()
 
 
+# The plan alone: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.
+@pytest.mark.long
+def test_a_file_that_a_person_removes(make_site):
+    """Released as the message says, it is made to fail again. Made anew by that person, it stays after the event, and the run fails."""
+    site = make_site()
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600, ImpactSeconds=3, SettleSeconds=1)
+    process = site.start("handle_events")
+    until(lambda: site.fails("web1"), 60, "web1 out")
+    site.kill(process)
+    site.file("web1").unlink()
+    process = site.start("handle_events")
+    assert "-e target=web1 -e holds_release=true" in until_said(process, "pass again: left as it is")
+    released = site.run("holds", target="web1", holds_release=True)
+    assert released.status == 0, released.output
+    until(lambda: site.fails("web1"), 60, "web1 out again")
+    site.file("web1").unlink()
+    site.file("web1").touch()
+    run = site.finish(process)
+    assert run.status != 0 and "still out: the health answer" in run.output, run.output
+    assert run.event(event_id)["hosts"]["web1"]["state"] == "needs_person"
+    assert site.fails("web1") and site.records() == []
+
+
 def test_a_folder_that_is_not_there_needs_a_person(make_site):
     site = make_site()
     site.write(web1={"file": str(site.folder / "nowhere" / "file")})
