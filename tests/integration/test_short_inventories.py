@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
@@ -127,15 +128,21 @@ class Site:
 
     @contextlib.contextmanager
     def held(self, name):
-        """A run that has taken the host out for a Reboot, which has started. It is killed if it still goes on at the end."""
+        """A run that has taken the host out for a Reboot, which has started."""
         self.ctl("add", "Reboot", name, "ImpactSeconds=null", "EventId=E1")
+        with self.running() as run:
+            until(lambda: self.started() or run.poll() is not None, 400)
+            assert self.started(), self.said()
+            yield run
+
+    @contextlib.contextmanager
+    def running(self):
+        """A run. It is killed if it still goes on at the end."""
         words = ["ansible-playbook", "-i", str(self.folder / "inventory.yml"), "-i", str(self.folder / "here.json"), "graceful.azure.handle_events"]
         environment = {**os.environ, "ANSIBLE_SHOW_CUSTOM_STATS": "1", "ANSIBLE_FORKS": str(len(self.hosts)), **ansible_settings(self.folder)}
         with (self.folder / "said").open("wb") as said:
             run = subprocess.Popen(words, stdout=said, stderr=subprocess.STDOUT, env=environment, cwd=BUILD, start_new_session=True)
         try:
-            until(lambda: self.started() or run.poll() is not None, 400)
-            assert self.started(), self.said()
             yield run
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -206,6 +213,28 @@ def test_five_vms_behind_an_azure_load_balancer_by_probe(tmp_path):
         until(lambda: passing() == set(webs), 30)
         site.see_a_reboot_through("web2", lambda: passing() == set(webs) - {"web2"})
         assert passing() == set(webs)
+
+
+def test_two_reboots_at_once_leave_one_vm_in_the_pool(tmp_path):
+    """Of the same page, with two VMs, and with the figures of a balancer that notices sooner."""
+    inventory = printed("docs/health-probe.md", "web").replace("web[1:5]", "web[1:2]").replace("margin: 10", "interval: 1")
+    webs = ["web1", "web2"]
+    with Site(tmp_path, inventory, webs) as site:
+        for name in webs:
+            site.nodes[name].must("mkdir", "-p", "/var/www")
+            site.nodes[name].start(sys.executable, "-c", WEB, "8080")
+            site.ctl("add", "Reboot", name, "ImpactSeconds=2", "SettleSeconds=1")
+        seen = []
+        with site.running() as run:
+            while run.poll() is None:
+                out = {name for name in webs if site.nodes[name].run("test", "-e", "/var/www/maintenance").returncode == 0}
+                if seen[-1:] != [out]:
+                    seen.append(out)
+                time.sleep(0.1)
+        assert run.returncode == 0, site.said()
+        assert sorted(map(sorted, seen)) == [[], [], [], ["web1"], ["web2"]], (seen, site.said())
+        assert {event["outcome"] for event in run_facts(site.said())["graceful_azure"]} == {"completed"}
+        assert site.records() == set()
 
 
 @patroni.NEEDED

@@ -9,6 +9,7 @@ The machine that is looked at and changed is the host itself. Its records lie th
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     CHANGED,
     HELD,
     MAINTENANCE,
+    NOBODY,
     Count,
+    Group,
     NextLook,
     Place,
     Searched,
@@ -94,6 +97,7 @@ class HealthProbe(TrafficDuty):
         given = {name: options[name] for name in (*NEEDS.get(action, ()), *(("file_means",) if action == "file" else ())) if name != "responder_url"}
         return {
             "host": host,
+            "name": str(options.get("name") or KIND),
             "action": action,
             "given": given,
             "on": acted_on(options),
@@ -200,14 +204,15 @@ class HealthProbe(TrafficDuty):
 
     def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
-        result = machine.result
+        result, group = machine.result, _group(settings, hosts, machines)
         if result.get("answer") is None:
             why = unread(place_name(settings), result)
             if why.kind is Kind.UNREAD and not host.observation.reached:
                 # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
-                return Traffic((Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,)),), serves=False)
+                place = Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,), group=group, member=settings["server"], health=NOBODY)
+                return Traffic((place,), serves=False)
             return Traffic(serves=False, unread=(why,))
-        place = _place(settings, machine)
+        place = _place(settings, machine, group)
         return Traffic((place,), serves=result["answer"]["state"] != "failing")
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
@@ -280,7 +285,49 @@ def _is_at(url: Any, port: Any) -> bool:
     return bool(url) and is_url(url) and _address(url)[:2] == ("localhost", port)
 
 
-def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
+def _pool(settings: BalancerSettings) -> tuple[str, ...]:
+    """What the hosts of one balancer have in common, as far as settings tell. Some name themselves in C(url)."""
+    alike = (settings.get("name", KIND), settings["action"], sorted(settings["given"].items()), settings["notice"], settings["ports"])
+    return (*map(str, alike), *map(str, _address(settings["url"] or "")[1:]))
+
+
+def _group(settings: BalancerSettings, hosts: dict[str, Host], machines: Machines) -> Group | None:
+    """The targets whose duties are alike. None for a host alone: others may be behind its balancer, but none that waiting would bring back."""
+    pool = _pool(settings)
+    members = [(other, theirs) for other in hosts.values() for duty, theirs in other.balancers if duty.name == KIND and _pool(theirs) == pool]
+    if len(members) < 2:
+        return None
+    return Group(pool, f"the pool of the duty {pool[0]}", tuple(_server(other, theirs, machines) for other, theirs in members))
+
+
+def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
+    """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out."""
+    result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+    name, silent, left = settings["server"], None, _joins_in(host, settings, result.get("at"))
+    if result.get("answer") is None:
+        silent = unread(name, result).text
+    elif not _passes(result):
+        said = (result.get("probe") or {}).get("said")
+        silent = f"{name}: {said}" if said and result["answer"]["state"] != "failing" else None
+    elif left > 0:
+        silent = f"{name}: the balancer notices within {math.ceil(left)} s that it is back"
+    return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent}
+
+
+def _joins_in(host: Host, settings: BalancerSettings, at: float | None) -> float:
+    """Seconds after which the balancer must have noticed that a host answers again. C(at): when that was last seen, by the controller's clock."""
+    if host.memory.unserved:
+        return float(settings["notice"])
+    back_at = host.memory.back_at
+    return 0.0 if back_at is None or at is None else float(settings["notice"]) - (at - back_at)
+
+
+def _passes(look: Result) -> bool:
+    """Whether the probe gets a good answer, as far as is known."""
+    return look["answer"]["state"] != "failing" and bool((look.get("probe") or {"passes": True})["passes"])
+
+
+def _place(settings: BalancerSettings, machine: MachineObservation, group: Group | None) -> Place:
     result = machine.result
     answer, label = result["answer"], place_name(settings)
     condition = CONDITIONS[answer["condition"]]
@@ -297,7 +344,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         machine=settings["host"],
         in_rotation=in_rotation,
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
-        serves=answer["state"] != "failing",
+        serves=_passes(result),
         busy=health_answer(place_name(settings), result, settings["url"]),
         count=count,
         seen=machine.looked_at,
@@ -305,7 +352,10 @@ def _place(settings: BalancerSettings, machine: MachineObservation) -> Place:
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(answer, condition),
+        group=group,
         member=settings["server"],
+        # What its probe sees is known of the targets alone.
+        health=NOBODY,
         # The connections of those who only check are no requests.
         pools=tuple(map(Pool, settings["peer"])),
         # The balancer probes it: it gets nothing before its answer passes.

@@ -54,6 +54,8 @@ class HostMemory:
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
+    unserved: bool = False  # whether it did not serve behind a balancer that tells nothing
+    back_at: float | None = None  # when it was first seen to serve there again
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None

@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     silenced_by_own_tasks,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NOBODY
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import (
     Decision,
     Report,
@@ -40,6 +41,7 @@ def remember(decided: Decided, report: Report, decisions: dict[str, Decision], e
 
 def _remember_host(decided: Decided, report: Report, decision: Decision, host: Host) -> HostMemory:
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
+    is_unserved = any(place.group and place.health == NOBODY and not place.serves for place in host.places)
     return HostMemory(
         resource_name=host.observation.resource_name or memory.resource_name,
         addresses=host.addresses,
@@ -62,6 +64,8 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
         held_since=_held_since(decided, report, host),
         ports=host.told_ports,
         heard=sorted(host.heard),
+        unserved=is_unserved,
+        back_at=None if is_unserved else decided.observed.now if memory.unserved else memory.back_at,
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 
 from tests.support.model import Model
@@ -17,11 +18,13 @@ NOTICE = 12.0
 class Probed(Model):
     """The model with a health answer on each host instead of HAProxy."""
 
-    def __init__(self, **settings):
+    def __init__(self, entries=None, **settings):
+        """C(entries): per host, what its duty has instead."""
         super().__init__(balancers=(), **settings)
         for name in self.names:
-            mine = dict(settings_of("health_probe", ENTRY, name), quiet=1.0, ports=[80])
+            mine = dict(settings_of("health_probe", {**ENTRY, **(entries or {}).get(name, {})}, name), quiet=1.0, ports=[80])
             self.settings[name]["load_balancers"] = [mine]
+        self.unanswered = {}
         self.answers = {
             name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True} for name in self.names
         }
@@ -36,6 +39,9 @@ class Probed(Model):
     def observe_host(self, name):
         seen = super().observe_host(name)
         mine = self.answers[name]
+        turn = self.turn(name)
+        if turn and turn["options"].get("ask", {}).get("url"):
+            seen["unanswered"] = self.unanswered.get(name)
         if mine["events"] and mine["disk"] and seen.get("holds") is not None:
             seen["holds"].append(self._record(mine))
         return seen
@@ -43,6 +49,9 @@ class Probed(Model):
     @staticmethod
     def _record(mine):
         return {"kind": "health_probe", "subject": {"action": "file", "on": "/run/out"}, "found": {}, "left": {}, "events": mine["events"]}
+
+    def out(self):
+        return {name for name in self.names if self.answers[name]["fails_since"] is not None}
 
     def look_at(self, name):
         if self.hosts[name]["silent"]:
@@ -58,15 +67,17 @@ class Probed(Model):
         }  # fmt: skip
         left = max(0.0, NOTICE - elapsed) if fails else None
         passes = not fails if mine["url_passes"] is None else mine["url_passes"]
+        probe = {"passes": passes, "said": None if passes else "status 500"}
         holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
-            "notice_left": left, "probe": {"passes": passes, "said": None}, "connections": [], "new_connections": [], "quiet_for": 2.0,
+            "notice_left": left, "probe": probe, "connections": [], "new_connections": [], "quiet_for": 2.0,
             "closed_ago": 60.0, "idle": False, "holds": holds, "problem": None, "state_dir_problem": None,
         }  # fmt: skip
 
     def world(self):
-        return dict(super().world(), balancers={f"{name} health_probe-/run/out": self.look_at(name) for name in self.names})
+        files = {name: self.balancer_of(name)["on"] for name in self.names}
+        return dict(super().world(), balancers={f"{name} health_probe-{file}": self.look_at(name) for name, file in files.items()})
 
     def _load_balancer(self, name, step):
         mine = self.answers[name]
@@ -209,3 +220,125 @@ def test_what_only_the_file_tells_is_given_back_when_its_event_is_over():
     outcome = site.finish()
     assert not outcome["failed_run"] and site.said("web1")[0] == "restored"
     assert site.answers["web1"]["events"] == {} and site.answers["web1"]["fails_since"] is None
+
+
+ASK = {"restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {"url": "http://localhost/ready"}}}
+SHORT = "1 of 2 in service in the pool of the duty health_probe{}, 1 must stay"
+
+
+def _two_reboots(notice=900.0, **options):
+    site = Probed(**options)
+    for event_id, name in (("e1", "web1"), ("e2", "web2")):
+        site.announce(event_id, name, notice=notice)
+    return site
+
+
+def test_two_events_at_once_take_out_one_host_after_the_other():
+    site = _two_reboots()
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert site.out() == {"web1"} and site.said("web2") == ("waiting", SHORT.format(""))
+    site.start("e1")
+    for _pass in range(5):
+        site.go()
+        assert site.out() == {"web1"}
+    site.over("e1")
+    site.until(lambda _outcome: site.out() == set(), passes=20)
+    back = site.now - site.pass_seconds
+    # Until the balancer must have noticed that the other one is back, it sends nothing there.
+    site.go()
+    assert site.said("web2") == ("waiting", SHORT.format(" (web1: the balancer notices within 12 s that it is back)"))
+    site.until(lambda _outcome: "web2" in site.out(), passes=20)
+    assert site.now - site.pass_seconds - back >= NOTICE and site.out() == {"web2"}
+    site.until(lambda _outcome: len(site.posted) == 2, passes=20)
+    site.start("e2")
+    site.over("e2")
+    assert not site.finish()["failed_run"] and site.out() == set()
+
+
+def test_check_mode_says_who_would_wait():
+    site = _two_reboots()
+    site.run["check"] = True
+    site.decide()
+    lines = "\n".join(site.outcome["preview"])
+    assert "web1: draining" in lines and f"web2: waiting: {SHORT.format('')}" in lines
+
+
+def test_the_minimum_gives_way_shortly_before_the_impact():
+    site = _two_reboots(notice=200.0)
+    begun = site.now
+    site.until(lambda _outcome: site.out() == {"web1", "web2"})
+    assert 200 - 120 - 15 <= site.now - begun <= 200 - 120 - 15 + 3 * site.pass_seconds
+
+
+def test_the_minimum_gives_way_to_an_impact_that_is_there():
+    site = _two_reboots(notice=30.0)
+    site.until(lambda _outcome: site.out() == {"web1", "web2"}, passes=5)
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({"hosts": 1}, 1),
+        ({"hosts": 2}, 0),
+        # Nothing tells that these are behind the same balancer.
+        ({"hosts": 2, "entries": {"web2": {"file": "/run/another"}}}, 1),
+        ({"hosts": 2, "entries": {"web2": {"name": "another"}}}, 1),
+        ({"hosts": 2, "entries": {"web2": {"url": "http://localhost:81/health"}}}, 1),
+        ({"hosts": 3}, 1),
+    ],
+)
+def test_a_host_is_not_held_back(options, least):
+    site = Probed(min_in_service=least, **options)
+    for number, name in enumerate(site.names[:2]):
+        site.announce(f"e{number}", name)
+    site.until(lambda _outcome: site.out() == set(site.names[:2]), passes=5)
+
+
+def test_hosts_that_name_themselves_are_behind_one_balancer():
+    site = _two_reboots(entries={name: {"url": f"http://{name}:80/health"} for name in ("web1", "web2")})
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert site.out() == {"web1"}
+
+
+def _silent(site):
+    site.hosts["web2"]["silent"] = True
+
+
+def _fails_its_probe(site):
+    site.answers["web2"]["url_passes"] = False
+
+
+def _in_maintenance(site):
+    site.answers["web2"]["fails_since"] = site.now - 100
+
+
+@pytest.mark.parametrize(
+    ("happens", "said"),
+    [(_silent, " (web2: timed out)"), (_fails_its_probe, " (web2: status 500)"), (_in_maintenance, "")],
+)
+def test_the_other_one_does_not_serve(happens, said):
+    site = Probed()
+    site.go()
+    happens(site)
+    site.announce("e1", "web1")
+    for _pass in range(20):
+        site.go()
+    assert site.said("web1") == ("waiting", SHORT.format(said)) and "web1" not in site.out()
+
+
+def test_the_other_one_does_not_answer():
+    site = Probed(**ASK)
+    site.unanswered = {"web2": "status 500"}
+    site.announce("e1", "web1")
+    for _pass in range(20):
+        site.go()
+    assert site.said("web1") == ("waiting", SHORT.format(" (web2: status 500)"))
+    site.unanswered = {}
+    site.until(lambda _outcome: site.out() == {"web1"}, passes=5)
+
+
+def test_one_that_fails_its_own_probe_is_not_kept():
+    site = Probed()
+    site.answers["web1"]["url_passes"] = False
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.out() == {"web1"}, passes=5)
