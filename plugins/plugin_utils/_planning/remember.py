@@ -41,7 +41,8 @@ def remember(decided: Decided, report: Report, decisions: dict[str, Decision], e
 
 def _remember_host(decided: Decided, report: Report, decision: Decision, host: Host) -> HostMemory:
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
-    is_unserved = any(place.group and place.health == NOBODY and not place.serves for place in host.places)
+    serves = [place.serves for place in host.places if place.group and place.health == NOBODY]
+    is_unserved = not all(serves) if serves else memory.unserved
     return HostMemory(
         resource_name=host.observation.resource_name or memory.resource_name,
         addresses=host.addresses,
