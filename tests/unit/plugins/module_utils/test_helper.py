@@ -35,6 +35,8 @@ for name, value in options["constants"].items():
     setattr(_helper, name, value)
 if options["hidden"] is False:
     _helper.stat_fields = lambda *_names: []
+if options["hangs"]:
+    _helper.Listener = lambda _name, _places: time.sleep(60)
 if options["thread"]:
     import threading
     threading.Thread(target=time.sleep, args=[0.5], daemon=True).start()
@@ -113,10 +115,10 @@ class Bed:
     def path(self):
         return os.path.join(self.folder, "graceful_azure-here", "s")
 
-    def start(self, places=None, path=(), hidden=True, user=None, thread=False, **constants):
+    def start(self, places=None, path=(), hidden=True, user=None, thread=False, hangs=False, **constants):
         """What the module was told of its helper."""
         options = {"name": "here", "places": places or [self.folder], "path": [*path, *sys.path], "constants": constants, "hidden": hidden, "user": user}
-        options["thread"] = thread
+        options.update(thread=thread, hangs=hangs)
         environment = dict(os.environ, SECRET="hunter2")
         command = [sys.executable, "-c", MODULE, json.dumps(options)]
         done = subprocess.run(command, capture_output=True, timeout=patient(20), env=environment, check=False)
@@ -477,7 +479,7 @@ def test_no_helper_while_the_module_has_threads(bed):
 
 
 def test_a_process_that_does_not_come_so_far_is_no_helper(bed):
-    assert bed.start(START=0.0) == "Its process did not come so far that it listens."
+    assert bed.start(hangs=True, START=0.1) == "Its process did not come so far that it listens."
     until(lambda: not bed.processes(), 5)
 
 
