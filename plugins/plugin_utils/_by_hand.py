@@ -21,6 +21,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
@@ -44,6 +46,8 @@ NOUNS = {
     "task": "note",
 }
 """What the kinds of records are called, if they are not called by their own name."""
+NOTES = [f"task {name}" for name in (APPROVED, DRAINED, READY_TO_LEAVE, RESTORING)]
+"""Records that say how far a run has come. Nothing was changed for them."""
 
 
 class Options(NamedTuple):
@@ -335,12 +339,16 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
     for name, of_host in decided["hosts"].items():
         for record in of_host["shown"]:
             yield f"{name}: {_line(record, now)}"
-            yield from _changed(record, f"{command} -e target={shlex.quote(name)} -e holds_release=true", name)
+            yield from _changed(record)
+        release = f"{command} -e target={shlex.quote(name)} -e holds_release=true"
+        is_changed = any("changed" in record for record in of_host["shown"])
+        if is_changed:
+            yield f"    Keep it as it is, and give back all else that is held for {name}: {release}"
         if of_host["nothing"]:
             yield f"Nothing is held for {name}."
         yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
-        if not options.release and of_host["shown"] and not any("changed" in record for record in of_host["shown"]):
-            yield f"    To give back what is held for {name} now: {command} -e target={shlex.quote(name)} -e holds_release=true"
+        if not options.release and of_host["shown"] and not is_changed:
+            yield f"    To give back what is held for {name} now: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
         if not options.release:
@@ -359,7 +367,8 @@ def _line(record: Json, now: float) -> str:
         f"was {_words(record['found'][key])}, was set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left
     ]
     events = " and ".join(f"{_label(event_id, told)}{_since(told, now)}" for event_id, told in record["for_events"].items())
-    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {events}'])}"
+    more = "; there is nothing to put back" if record["held"] in NOTES else ""
+    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {events}'])}{more}"
 
 
 def _words(state: Any) -> str:
@@ -385,13 +394,12 @@ def _since(told: Json, now: float) -> str:
         return ""
 
 
-def _changed(record: Json, release: str, name: str) -> Iterator[str]:
+def _changed(record: Json) -> Iterator[str]:
     """Both ways on, where somebody else has changed what is held."""
     if "changed" in record:
         expected, found = record["changed"]["expected"], record["changed"]["found"]
         yield f"    Somebody else changed it: expected {expected}, found {found}. Nothing changes it as long as that is so. There are two ways on."
         yield f"    Let it be put back: set it to {expected} again. The next run does the rest."
-        yield f"    Keep it as it is, and give back all else that is held for {name}: {release}"
 
 
 def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, event_ids: Collection[str] | None = None) -> Iterator[str]:

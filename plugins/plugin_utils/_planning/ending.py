@@ -33,6 +33,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
+NOT_APPROVED = "not_approved"
+"""The outcome of an event that is over, and was not approved although the rule asked for that."""
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0
@@ -120,7 +122,7 @@ def _outcome(observed: Observed, report: Report, event: Event) -> str:
     approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
         return "cancelled"
-    return "not_approved" if event.asks_approval and not approved else "completed"
+    return NOT_APPROVED if event.asks_approval and not approved else "completed"
 
 
 def _was_approved(event: Event, gone: float) -> bool:
@@ -215,8 +217,7 @@ def _looks_again(decided: Decided) -> bool:
     run, number, hosts = decided.observed.run, decided.observed.document.number, decided.observed.hosts.values()
     if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and _is_in_hand(decided, host)) for host in hosts):
         return True
-    # A machine that was slow once may answer now.
-    if run.check and number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts):
+    if run.check and (_is_slow(decided) or number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts)):
         return True
     if not run.look_twice:
         return False
@@ -225,6 +226,14 @@ def _looks_again(decided: Decided) -> bool:
     # The first look at a host has not counted the ports of which only its balancers tell.
     first = 2 if any(host.ports and host.is_told_its_ports for host in hosts) else 1
     return number <= first and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
+
+
+def _is_slow(decided: Decided) -> bool:
+    """Whether a time limit ended the look at a machine, which may answer now. A run bears with it as long."""
+    observed = decided.observed
+    looks = [machine.result.get("cut_off") for machine in observed.document.machines.values()]
+    is_cut_off = any(looks) or any(host.observation.cut_off for host in observed.hosts.values())
+    return is_cut_off and observed.now - observed.run.started < PATIENCE
 
 
 def _is_in_hand(decided: Decided, host: Host) -> bool:

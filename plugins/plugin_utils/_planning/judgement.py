@@ -178,7 +178,7 @@ def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside
     if outside and host.observation.is_silent:
         return _readiness_by_others(host, drain, event)
     if drain.idle_looks < LOOKS:
-        return no(*(drain.busy or [Reason(Kind.BUSY, ONCE_MORE)]))
+        return no(*(drain.busy or [Reason(Kind.LOOK, ONCE_MORE)]))
     if host.settings.drain_host.out and not (event.key in host.drained and host.observation.still_on == []):
         return no(*(reasons(Kind.STEP, host.observation.still_on or ()) or [Reason(Kind.STEP, "its duties are not handed over")]))
     return Verdict(True)

@@ -52,6 +52,7 @@ class HostMemory:
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    in_rotation: bool = False  # whether it is held, and a balancer may still send it requests
     ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
     unserved: bool = False  # whether it did not serve behind a balancer that tells nothing
@@ -106,6 +107,7 @@ class EventMemory:
     sent_through: str | None = None  # what its approval was sent through last, if not through a VM
     refused_since: float | None = None  # since when its approval has failed, on any host
     was_ready: bool = False  # whether all of its hosts were ready before it started
+    unapproved: str | None = None  # why it was not approved, as the last pass before its start saw it
     held: list[str] = field(default_factory=list)  # the hosts that were held for it
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what was left alone because somebody else had acted
     gone_at: float | None = None  # when this run first knew that it was over

@@ -135,7 +135,7 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
         late = (
             ", or not drained in time (on_drain_timeout: approve)"
             if rule["on_drain_timeout"] == "approve"
-            else "; one that is not drained in time goes on draining"
+            else "; if one is not drained in time, it goes on draining, and the event is approved once it is idle"
         )
         yield f"approved when all of its hosts are ready{late}"
     if event.strangers:

@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report im
     unchecked_places,
     warns_unanswered,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 
 
 def remember(decided: Decided, report: Report, decisions: dict[str, Decision], end: Ending) -> Memory:
@@ -35,7 +36,7 @@ def remember(decided: Decided, report: Report, decisions: dict[str, Decision], e
     return Memory(
         first_found=end.first_found,
         hosts={host.name: _remember_host(decided, report, decisions[host.name], host) for host in observed.hosts.values()},
-        events={event.key: _remember_event(decided, event) for event in observed.events.values()},
+        events={event.key: _remember_event(decided, report, event) for event in observed.events.values()},
     )
 
 
@@ -63,6 +64,7 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
         not_running=drain.not_running,
         absent=host.absent,
         held_since=_held_since(decided, report, host),
+        in_rotation=bool(host.held_ids) and host.in_rotation,
         ports=host.told_ports,
         heard=sorted(host.heard),
         unserved=is_unserved,
@@ -90,12 +92,27 @@ def _held_since(decided: Decided, report: Report, host: Host) -> dict[str, float
     return held_since
 
 
-def _remember_event(decided: Decided, event: Event) -> EventMemory:
+def _remember_event(decided: Decided, report: Report, event: Event) -> EventMemory:
     observed = decided.observed
     known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
     known["sent_through"] = decided.sent_through(event) or event.sent_through
+    known["unapproved"] = _why_unapproved(decided, report, event) if event.asks_approval and not event.approved else None
     known["gone_at"] = gone_at(event, observed)
     given_back = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
     known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in given_back if name not in event.given_back)]
     return EventMemory(**known)
+
+
+def _why_unapproved(decided: Decided, report: Report, event: Event) -> str:
+    """Why the event is not approved. After its start, what was so before stays."""
+    verdict = decided.approvals.get(event.key)
+    if event.started or not event.standing or not verdict:
+        return event.unapproved or "it had started when this run first saw it"
+    members = decided.observed.members(event)
+    if verdict.holds:
+        return next((host.failure for host in members if host.failure), "it started while it was being approved")
+    if verdict.why[0].kind is not Kind.SIBLING:
+        return verdict.why[0].text
+    missing = [f"{host.name}: {report[host.name, event.key].reason}" for host in members if report[host.name, event.key].state != "ready"]
+    return "; ".join(missing) or verdict.why[0].text

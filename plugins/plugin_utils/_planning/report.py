@@ -37,14 +37,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJ
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
 """States, the most urgent first. An impact comes before what is done for the next event."""
-SHOWN_KINDS = (Kind.LATE, Kind.NOTHING)
-"""The kinds of reasons that a decision names: the page of a report asks for the first, and the lines of a run leave out the second."""
+SHOWN_KINDS = (Kind.LATE, Kind.NOTHING, Kind.LOOK)
+"""The kinds of reasons that a decision names: the page of a report asks for the first, the lines of a run leave out the second and tell the third once."""
 UNTIL = {
     "draining": "drain until",
     "waiting": "waits until",
     "restoring": "should be back by",
-    "needs_person": "too late after",
-    "unobserved": "too late after",
+    "needs_person": "goes out all the same at",
 }
 """What the time of a state is, if it is not that at which Azure starts the event."""
 LONG_UNANSWERED = 10.0
@@ -132,8 +131,6 @@ def _until_is(status: Status, event: Event | None) -> str:
     """What the time of a status is, as people read it before the time."""
     if event and status.until == event.not_before_at:
         return "at the latest at" if event.approved else "Azure starts it at the latest at"
-    if event and status.state == "needs_person" and status.until != event.deadline:
-        return "goes out all the same at"
     return UNTIL.get(status.state, "until")
 
 
@@ -192,15 +189,15 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     if host.name not in event.members:
         return _status_of_namesake(host, event)
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
-        return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.deadline)
+        return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.not_before_at)
     if host.blind and event.prepares:
         # A run that waits asks again. Most slow looks are followed by one that tells.
         may_pass = observed.run.wait and host.was_read and not host.traffic.is_helpless and stood_for(host.blind_since, now) < PATIENCE
-        return Status(_state_so_far(host, event), host.blind) if may_pass else Status("needs_person", host.blind, event.deadline)
+        return Status(_state_so_far(host, event), host.blind) if may_pass else Status("needs_person", host.blind, event.not_before_at)
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:
-        return Status("needs_person", (Reason(Kind.FAILURE, f"{host.failure}; each pass tries again"),), event.deadline, True)
+        return Status("needs_person", (Reason(Kind.FAILURE, f"{host.failure}; each pass tries again"),), event.not_before_at, True)
     if event.started:
         return Status("started", _with_failure(host, _why_started(host, event, busy, now)))
     if host.observation.is_silent:
@@ -244,7 +241,7 @@ def _status_silent(decided: Decided, host: Host, event: Event) -> Status:
     elif ways and not approval.about(Kind.STRANGER):
         doubt = approval.about(Kind.DOUBT, *([Kind.SIBLING] if is_sent_outside(event, observed) else []))
         why = (*why, doubt) if doubt else why
-    return Status("unobserved", _with_failure(host, why), event.deadline)
+    return Status("unobserved", _with_failure(host, why), event.not_before_at)
 
 
 def _status_of_namesake(host: Host, event: Event) -> Status:
@@ -289,7 +286,7 @@ def _why_draining(decided: Decided, host: Host, event: Event, until: float | Non
     # A look tells of all drain steps, the step itself only of the one that it waits for.
     steps = reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left)
     going_on = (*decided.drains[host.name].busy, *steps)
-    why = going_on or (Reason(Kind.STATE, "its duties are being handed over" if step else ONCE_MORE),)
+    why = going_on or (Reason(Kind.STATE, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     if until is None or decided.observed.now < until:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
@@ -369,7 +366,8 @@ def _why_not_over(host: Host, event: Event) -> Reason:
     """Why an event that the host's service does not show is not over yet."""
     if host.observation.empty_body:
         return Reason(Kind.DOUBT, "its metadata service answered with an empty body, which ends no event that is held or still to come")
-    if not host.was_read_since(event.held_at):
+    # The times in records are whole seconds. Within these, nobody knows which came first.
+    if event.held_at is not None and host.read_at <= event.held_at:
         return Reason(Kind.DOUBT, f"held for {event.label} since it was last looked at")
     return Reason(Kind.DOUBT, "its metadata service no longer shows the event; it is brought back once a second look shows the same")
 

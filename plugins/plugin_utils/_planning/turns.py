@@ -120,7 +120,7 @@ def next_turns(
     for look in looks:
         if results.get(look["key"], {}).get("ended"):
             look["options"].update(_at_once(look)["options"])  # otherwise news could end it again and again
-    hang = {key for key, result in results.items() if _is_spared(result.get("began"), result.get("cut_off", 0.0), observed.now)}
+    hang = {key for key, result in results.items() if _is_spared(result.get("began"), result.get("cut_off", 0.0), observed)}
     due = [look for look in looks if look["key"] not in hang]
     left_out = _left_out(observed, groups)
     turns: Turns = {name: [] for name in observed.hosts}
@@ -214,7 +214,7 @@ def _host_turns(
 ) -> list[Turn]:
     """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
-    if _is_spared(host.observation.began, host.observation.cut_off, observed.now):
+    if _is_spared(host.observation.began, host.observation.cut_off, observed):
         return [{"name": name, "pause": observed.run.sleep}]
     wait = 0.0
     more: dict[str, Any] = {}
@@ -412,9 +412,9 @@ def known_events(observed: Observed) -> list[list[str]]:
     return [[event.key, status] for event in observed.events.values() for status in ("Scheduled", "Started") if status == "Scheduled" or event.started]
 
 
-def _is_spared(began: float | None, cut_off: float, now: float) -> bool:
-    """Whether a machine is not looked at because the last look at it was cut off. So it delays every second pass at most."""
-    return began is not None and 0 <= now - began < 2 * cut_off
+def _is_spared(began: float | None, cut_off: float, observed: Observed) -> bool:
+    """Whether a machine is not looked at because the last look at it was cut off. So it delays every second pass at most. In check mode nothing waits."""
+    return began is not None and 0 <= observed.now - began < 2 * cut_off and not observed.run.check
 
 
 def _is_quick(role: str | None, state: str) -> bool:

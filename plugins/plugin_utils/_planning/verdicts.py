@@ -19,6 +19,7 @@ class Kind(Enum):
 
     NOTHING = "nothing"  # there is nothing to tell of the host
     LATE = "late"  # the host was still not drained when its time was over
+    LOOK = "look"  # the host is idle, and a second look follows at once
     STATE = "state"  # how far a host or an event has come
     NOTE = "note"  # other news of a place
     MISTAKE = "mistake"  # only a person can mend it

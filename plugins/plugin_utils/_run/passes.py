@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
@@ -82,7 +84,7 @@ def farewells(result: Json) -> dict[str, list[Turn]]:
 def _table(planned: Json) -> list[str]:
     """The closing table: what became of the events, or what would be done in check mode, a line for each host that could not be read, and what else is
     wrong."""
-    lines = [*(planned["preview"] or _outcomes(planned["events"], planned["unread"])), *not_looked_at(planned["unread"], planned["told"])]
+    lines = [*(planned["preview"] or _outcomes(planned)), *not_looked_at(planned["unread"], planned["told"])]
     return [*lines, *(fault["text"] for fault in planned["faults"] if not _is_told(fault, lines))]
 
 
@@ -92,12 +94,14 @@ def _is_told(fault: Json, lines: Sequence[str]) -> bool:
     return any(why in line and all(name in line for name in fault["hosts"]) for line in lines)
 
 
-def _outcomes(events: Sequence[Json], unread: Json) -> Iterator[str]:
+def _outcomes(planned: Json) -> Iterator[str]:
     """A line for each event and each of its hosts."""
-    if not events:
-        yield no_event("No event names any of the targets", unread)
-    for event in events:
-        yield f"{label_of(event['event_type'], event['event_id'])} ({', '.join(event['resources'])}): {event['outcome']}"
+    if not planned["events"]:
+        yield no_event("No event names any of the targets", planned["unread"])
+    for event in planned["events"]:
+        of_memory = planned["memory"]["events"][fold(event["event_id"])]
+        why = f" ({of_memory['unapproved']})" if event["outcome"] == NOT_APPROVED else ""
+        yield f"{label_of(event['event_type'], event['event_id'])} ({', '.join(event['resources'])}): {event['outcome']}{why}"
         # Many hosts may wait for one thing that a person must mend.
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, status in event["hosts"].items():

@@ -10,6 +10,7 @@ Each sink is told of every pass, and returns what went wrong, as sentences. A ru
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,6 +24,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 REMINDER = 5.0
 """Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
 LONGEST_REMINDER = 300.0
+REMINDER_OF_FAULT = 60.0
+"""The same for a fault. Later it is half of the time for which the fault has stood."""
+LONGEST_REMINDER_OF_FAULT = 3600.0
+SECONDS = re.compile(r"\b\d+ s\b")
 FAULTS = ("needs_person", "unobserved")
 """States that end only when a person or a machine does something."""
 
@@ -44,8 +49,8 @@ class Sink(Protocol):
 
 
 class Lines:
-    """A line for every host whose state or reason has changed, or has been the same for long. Hosts with the same fault share a line, which is not shown
-    again while it stands. C(show): shows a line, in a color or None."""
+    """A line for every host whose state or reason has changed, or has been the same for long. Hosts with the same fault share a line. C(show): shows a
+    line, in a color or None."""
 
     def __init__(self, show: Callable[[str, str | None], None]) -> None:
         self._show = show
@@ -55,24 +60,51 @@ class Lines:
         shown = dict(told.last["memory"].get("told") or {})
         lines: dict[tuple[str, ...], list[str]] = {}
         hosts: Json = told.outcome["hosts"]
+        # Hosts with the same fault are told again together, whenever each of them came to have it.
+        again = {_alike(name, decision) for name, decision in hosts.items() if _is_due(decision, shown.get(name), now)}
         for name, decision in hosts.items():
-            before = shown.get(name) or {}
-            said = [decision["state"], decision["reason"], decision["event"]]
-            # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
-            fresh = before.get("said", [None])[0] != said[0] or before.get("said") != said and (decision["step"] or now - before["at"] >= 1)
-            waited = now - decision["since"]
-            reminder = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
-            still = decision["state"] not in (*FAULTS, "in_service", "restored") and now - before.get("at", 0) >= reminder
-            quiet = not before and decision["kind"] == Kind.NOTHING.value
-            if quiet or not (fresh or still):
-                continue
-            shown[name] = {"said": said, "at": now}
-            alike = (decision["state"], decision["reason"]) if decision["state"] in FAULTS else (name,)
-            lines.setdefault(alike, []).append(name)
+            alike = _alike(name, decision)
+            if _is_news(decision, shown.get(name), now) or alike in again:
+                shown[name] = {"said": _said(decision), "at": now}
+                lines.setdefault(alike, []).append(name)
         for names in lines.values():
             self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in FAULTS else None)
         told.outcome["memory"]["told"] = shown
         return ()
+
+
+def _said(decision: Json) -> list[str | None]:
+    """What a line tells of a host. Seconds that pass are no news."""
+    return [decision["state"], SECONDS.sub("", decision["reason"]), decision["event"]]
+
+
+def _alike(name: str, decision: Json) -> tuple[str, ...]:
+    """The key of the line of a host."""
+    return (decision["state"], decision["reason"]) if decision["state"] in FAULTS else (name,)
+
+
+def _is_news(decision: Json, before: Json | None, now: float) -> bool:
+    """Whether there is anything to tell of a host that was not told. C(before): what was told last, and when."""
+    if not before:
+        return bool(decision["kind"] != Kind.NOTHING.value)
+    # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
+    is_other = before["said"] != _said(decision) and (decision["step"] or now - before["at"] >= 1)
+    return bool(before["said"][0] != decision["state"] or is_other)
+
+
+def _is_due(decision: Json, before: Json | None, now: float) -> bool:
+    """Whether what was told of a host is told again, since it has been so for long."""
+    state = decision["state"]
+    if not before or state in ("in_service", "restored") or decision["kind"] == Kind.LOOK.value:
+        return False
+    if state == "unobserved" and not decision["event"]:
+        return False  # it may be off for days
+    waited = now - decision["since"]
+    if state in FAULTS:
+        distance = min(max(REMINDER_OF_FAULT, waited / 2), LONGEST_REMINDER_OF_FAULT)
+    else:
+        distance = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
+    return bool(now - before["at"] >= distance)
 
 
 def _line(names: Sequence[str], hosts: Json, now: float) -> str:

@@ -176,7 +176,8 @@ def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
         text = f"{WORDS[entry['state']]}: {entry['reason']}"
     elif "outcome" in entry:
         kind = event_types.get(entry["event_id"]) or "event"
-        text = f"{kind} {entry['event_id']}: {OUTCOMES.get(entry['outcome'], entry['outcome'])}"
+        why = f": {entry['reason']}" if entry.get("reason") else ""
+        text = f"{kind} {entry['event_id']}: {OUTCOMES.get(entry['outcome'], entry['outcome'])}{why}"
     return text
 
 
@@ -342,7 +343,8 @@ class _Event:
         if self._out:
             parts.append("out of service: " + listed([f"{name}{_out_for(spans)}" for name, spans in self._out.items()]))
         outcome = self._event["outcome"] or "unknown"
-        return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}." + "".join(self._late())
+        why = f" ({self._event['unapproved']})" if self._event.get("unapproved") else ""
+        return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}{why}." + "".join(self._late())
 
     def _seen(self) -> str:
         if self._earlier.get("seen") is not None:

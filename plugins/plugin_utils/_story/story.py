@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
@@ -130,7 +131,7 @@ def add(story: Story, passed: Pass, memory: Json) -> bool:
             # This run took it out after the former pass. Records have whole seconds.
             held = {key: max(since, former) if since > former - WHOLE else since for key, since in held.items()}
         _add_act(story, name, results.get(name) or {}, passed, held, remembered)
-        _add_out(host, decision, held, now)
+        _add_out(host, decision, {} if of_host.get("in_rotation") else held, now)
     _add_events(story, passed, remembered)
     for name, decision in passed["hosts"].items():
         _add_state(story, name, story["hosts"][name], decision, now)
@@ -162,7 +163,7 @@ def standing_event(decision: Json) -> str | None:
 
 
 def _entry(story: Story, at: float, kind: str, text: str, host: str | None = None, event_id: str | None = None, **more: str) -> None:
-    """C(more): C(state) and C(reason), or C(outcome), of which the text is made."""
+    """C(more): C(state) or C(outcome), and C(reason), of which the text is made."""
     story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text, **more})
 
 
@@ -232,7 +233,7 @@ def shape(reason: str) -> str:
 
 
 def _add_out(host: Json, decision: Json, held_since: dict[str, float], now: float) -> None:
-    """Since when a host is out of its balancers, and until when it was."""
+    """Since when a host is out of its balancers, and until when it was. C(held_since): empty as long as a balancer may send it requests."""
     out = host["out"]
     is_open = bool(out) and out[-1]["until"] is None
     if decision["state"] in SERVING:
@@ -280,8 +281,10 @@ def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> No
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
-            text = f"{label_of(event['event_type'], told['event_id'])}: {told['outcome']}"
-            _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"])
+            why = (remembered.get(told["event_id"].lower()) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
+            event["unapproved"] = why
+            text = f"{label_of(event['event_type'], told['event_id'])}: {told['outcome']}{f' ({why})' if why else ''}"
+            _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
             if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:

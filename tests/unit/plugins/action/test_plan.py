@@ -69,13 +69,14 @@ def test_a_journal_that_fills_the_disk_does_not_end_the_run():
     assert "handle_events_journal" in result["warnings"][0] and result["hosts"]["web0"]["state"] == "in_service"
 
 
-def shown(seconds, state="waiting"):
-    """When a host's line is shown while it waits for so long without a change, a pass each second."""
+def shown(seconds, state="waiting", reason="rule begins later", event="Reboot e1", kind=""):
+    """When a host's line is shown while it waits for so long without a change, a pass each second. C(reason): the same in each pass, or one for each."""
     moments = []
     memory = {}
     lines = Lines(lambda line, color: moments.append(now))
     for now in range(seconds):
-        decision = {"state": state, "reason": "rule begins later", "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": None, "until_is": ""}
+        said = reason if isinstance(reason, str) else reason[now]
+        decision = {"state": state, "reason": said, "kind": kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
@@ -89,9 +90,27 @@ def test_who_waits_is_told_again_and_again_but_ever_more_seldom():
     assert len(moments) < 70
 
 
-@pytest.mark.parametrize("state", ["restored", "needs_person", "unobserved"])
-def test_who_is_back_is_told_once_and_so_is_a_fault(state):
-    assert shown(1000, state=state) == [0]
+def test_who_is_back_is_told_once():
+    assert shown(1000, state="restored") == [0]
+
+
+@pytest.mark.parametrize("state", ["needs_person", "unobserved"])
+def test_a_fault_is_told_again_at_long_distances(state):
+    assert shown(1000, state=state) == [0, 60, 120, 240, 480, 960]
+    if state == "unobserved":
+        # No event names it, so it may be off for days.
+        assert shown(1000, state=state, event=None) == [0]
+
+
+def test_that_one_more_look_follows_is_told_once():
+    assert shown(60, state="draining", kind="look", reason="idle; one more look must show the same") == [0]
+
+
+def test_seconds_that_pass_are_told_as_seldom_as_what_does_not_change():
+    reasons = [f"the balancer notices within {seconds} s" for seconds in range(20, 0, -1)]
+    assert shown(20, state="draining", reason=reasons) == [0, 5, 10, 15]
+    reasons = [f"{left} sessions" for left in range(20, 0, -1)]
+    assert shown(20, state="draining", reason=reasons) == list(range(20))
 
 
 def told(hosts, memory=None, now=36000.0):
@@ -107,8 +126,16 @@ def test_one_fault_of_many_hosts_is_one_line():
     hosts = {"web1": {"event": "Reboot e1"}, "web2": {}, "web3": {"reason": "lb2 is away"}}
     lines, memory = told(hosts)
     assert lines == ["web1, web2  needs_person  Reboot e1 (web1)  lb1 is away", "web3  needs_person  lb2 is away"]
-    lines, memory = told({**hosts, "web2": {"reason": "lb1 refuses"}}, memory, now=36060.0)
+    lines, memory = told({**hosts, "web2": {"reason": "lb1 refuses"}}, memory, now=36010.0)
     assert lines == ["web2  needs_person  lb1 refuses"]
+    # It is told again in one line, too, although one of them came to have it later.
+    hosts = {name: {"event": "Reboot e1", "since": since} for name, since in (("web1", 36000.0), ("web2", 36030.0))}
+    _lines, memory = told({"web1": hosts["web1"]})
+    lines, memory = told(hosts, memory, now=36030.0)
+    assert lines == ["web2  needs_person  Reboot e1  lb1 is away"]
+    lines, memory = told(hosts, memory, now=36060.0)
+    assert lines == ["web1, web2  needs_person  Reboot e1  lb1 is away  (for 60 s)"]
+    assert told(hosts, memory, now=36090.0)[0] == []
 
 
 def test_a_time_says_what_it_is():
@@ -126,8 +153,9 @@ def test_the_closing_table_tells_each_fault_once():
             "hosts": {name: {"state": "needs_person", "reason": "lb1 is away"} for name in ("web1", "web2")},
         }
     ]
+    memory = {"events": {"e1": {}}}
     faults = [{"text": "web1, web2: lb1 is away", "hosts": ["web1", "web2"]}, {"text": "web3: lb1 is away", "hosts": ["web3"]}, {"text": "no", "hosts": []}]
-    assert _table({"preview": [], "events": events, "unread": {}, "told": [], "faults": faults}) == [
+    assert _table({"preview": [], "events": events, "unread": {}, "told": [], "faults": faults, "memory": memory}) == [
         "Reboot e1 (web1, web2): in_progress",
         "    web1, web2: needs_person, lb1 is away",
         "web3: lb1 is away",

@@ -283,6 +283,15 @@ class TestLines:
         # One command does both, so it is told once.
         both = self.said(Site(web1=(host(service("shop")), [look(self.held(), servers=[seen])])))
         assert len([line for line in both if "holds_release=true" in line]) == 1
+        other = self.held(subject={"backend": "api", "server": "web1", "socket": SOCKET, "pid": 1})
+        both = self.said(Site(web1=(host(), [look(self.held(), other, servers=[seen, dict(seen, backend="api")])])))
+        assert len([line for line in both if "Somebody else" in line]) == 2 and len([line for line in both if "holds_release=true" in line]) == 1
+
+    def test_a_note_says_that_there_is_nothing_to_put_back(self):
+        said = self.said(Site(web1=(host(dict(service("shop"), kind="task", subject={"name": "approved"}, found={}, left={})), [])))
+        assert said[0] == "web1: note approved on web1: for E1; there is nothing to put back"
+        mine = self.said(Site(web1=(host(dict(service("shop"), kind="task", subject={"name": "cdn"}, found={}, left={})), [])))
+        assert mine[0] == "web1: note cdn on web1: for E1"
 
     def test_a_health_answer(self):
         record = dict(service("shop"), kind="health_probe", subject={"action": "file", "on": "/run/out"}, found={"state": "passing"}, left={"state": "failing"})

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import PAUSE
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _table
 
 from tests.support.model import BEFORE, Model, iso, service
 
@@ -452,6 +453,7 @@ def test_an_event_without_notice_is_drained_for_and_never_approved():
     outcome = model.finish()
     assert model.posted == []
     assert result(outcome, "e1")["outcome"] == "not_approved"
+    assert _table(outcome)[0] == "Reboot e1 (vm_web1): not_approved (it had started when this run first saw it)"
     assert model.in_rotation("web1") == ["lb1"]
 
 
@@ -480,6 +482,29 @@ def test_an_event_that_names_a_stranger_is_prepared_and_never_approved():
     model.over("e1")
     outcome = model.finish()
     assert not outcome["failed_run"] and result(outcome, "e1")["outcome"] == "not_approved"
+    assert _table(outcome)[0].endswith(": not_approved (not approved by us: vm_elsewhere is none of the targets)")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda model: model.servers["lb1"]["web2"].update(sessions=2), "web2: 2 sessions, 0 queued at www/web2 on lb1"),
+        (lambda model: model.refuse.update({("web1", "approve_event"): "HTTP 503", ("web2", "approve_event"): "HTTP 503"}), "HTTP 503"),
+        (lambda model: model.refuse.update({("web1", "load_balancer"): "no rights"}), "web1: no rights; each pass tries again"),
+    ],
+)
+def test_the_end_says_why_an_event_was_not_approved(change, why):
+    model = Model(hosts=4)
+    model.announce("e1", "web1", "web2")
+    change(model)
+    for _pass in range(40):
+        model.go()
+    model.start("e1")
+    model.go()
+    model.over("e1")
+    model.refuse.clear()
+    outcome = model.finish()
+    assert model.posted == [] and _table(outcome)[0] == f"Reboot e1 (vm_web1, vm_web2): not_approved ({why})"
 
 
 def test_a_stranger_may_be_ignored():
@@ -620,6 +645,7 @@ def test_one_of_two_balancers_cannot_be_reached():
     for _pass in range(8):
         outcome = model.go()
     assert state(outcome, "web1") == "needs_person" and outcome["failed_run"]
+    assert outcome["hosts"]["web1"]["until_is"] == "Azure starts it at the latest at"
     assert [event_id for _at, event_id, _by in model.posted] == ["e3"]
     model.down_balancers.clear()
     model.until(lambda outcome: len(model.posted) == 2, 8)
@@ -1733,6 +1759,15 @@ class TestAnotherControllersHold:
         outcome = model.go()
         assert model.in_rotation("web2") == [] and not outcome["failed_run"]
         assert state(outcome, "web2") == "draining" and "since it was last looked at" in outcome["hosts"]["web2"]["reason"]
+
+    def test_one_that_is_over_as_soon_as_it_holds_a_host_is_not_said_to_be_held_by_another(self):
+        """As an event of a rehearsal is, and one that Azure withdraws."""
+        model = Model()
+        model.pass_seconds = 1.0
+        model.announce("e1", "web1")
+        model.until(lambda outcome: not model.in_rotation("web1"))
+        model.over("e1")
+        assert "brought back once a second look shows the same" in model.go()["hosts"]["web1"]["reason"]
 
     def test_is_released_by_a_look_that_is_newer(self):
         model = self.taken_out_by_another()

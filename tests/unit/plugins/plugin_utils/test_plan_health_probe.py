@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
 from tests.support.model import Model
 
@@ -100,6 +102,26 @@ class Probed(Model):
 
     def said(self, name):
         return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
+
+
+def test_a_host_whose_answer_still_passes_is_not_out_in_a_report():
+    """Nor in the table of a rehearsal: requests still come."""
+    site = Probed()
+    so_far = story.begin(site.run, site.names)
+
+    def out(passes):
+        for _pass in range(passes):
+            at = site.now
+            story.add(so_far, line_of({"now": at, "pass": site.number}, site.go()), site.memory)
+        return so_far["hosts"]["web1"]["out"]
+
+    site.announce("e1", "web1")
+    site.answers["web1"]["url_passes"] = True
+    assert out(20) == [] and site.answers["web1"]["events"]
+    passes_no_more = site.now
+    site.answers["web1"]["url_passes"] = None
+    (span,) = out(2)
+    assert passes_no_more - site.pass_seconds <= span["from"] <= site.now
 
 
 def test_it_is_not_approved_before_the_balancer_must_have_noticed():

@@ -44,6 +44,34 @@ def test_a_balancer_that_was_slow_once_is_looked_at_once_more():
     assert outcome["finished"] and outcome["failed_run"]
 
 
+@pytest.mark.parametrize("machine", ["balancer", "host"])
+def test_a_look_that_takes_too_long_is_repeated_for_as_long_as_a_run_would(machine):
+    model = Model(balancers=("lb1",))
+    model.run.update(check=True, wait=False)
+    model.pass_seconds = 11.0
+
+    def is_slow(slow):
+        model.hosts["web1"]["slow"] = slow and machine == "host"
+        if slow and machine == "balancer":
+            model.down_balancers["lb1"] = {"reached": False, "cut_off": 11.0, "error": "it answers, and the look did not come to its end within 11 s"}
+        else:
+            model.down_balancers.clear()
+
+    is_slow(True)
+    passes = 0
+    while not model.go()["finished"]:
+        passes += 1
+        # It is asked again at once.
+        looked_at = [turn["name"] for turns in model.outcome["turns"].values() for turn in turns if "options" in turn]
+        assert "web1" in looked_at and any("lb1" in name for name in looked_at)
+    assert passes == 3 and model.outcome["failed_run"]
+    model.killed()
+    model.go()
+    is_slow(False)
+    outcome = model.go()
+    assert outcome["finished"] and not outcome["failed_run"], outcome["messages"]
+
+
 def test_nobody_can_tell_where_no_service_was_read():
     model = Model()
     for host in model.hosts.values():
@@ -72,7 +100,8 @@ def test_a_known_type_without_rules():
     assert "Reboot e1 (vm_web1, vm_web2): Scheduled, not before TIME (in 15 min)" in text
     assert "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved" in text
     assert "preparing begins at once; deadline TIME" in text
-    assert "approved when all of its hosts are ready; one that is not drained in time goes on draining" in text
+    late = "if one is not drained in time, it goes on draining, and the event is approved once it is idle"
+    assert f"approved when all of its hosts are ready; {late}" in text
     assert "web1: draining: is being taken out of its balancer; next it goes out of its balancer; drain until TIME" in text
     assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; waits until TIME" in text
 

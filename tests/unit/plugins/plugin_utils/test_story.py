@@ -67,6 +67,23 @@ def texts(report, kind, host=None):
     return [entry["text"] for entry in report["entries"] if entry["kind"] == kind and (host is None or entry["host"] == host)]
 
 
+def test_an_event_that_was_not_approved_says_why():
+    told = Told()
+    told.go()
+    told.announce("e1", "web1", "vm_elsewhere")
+    for _pass in range(6):
+        told.go()
+    told.start("e1")
+    told.go()
+    told.over("e1")
+    told.finish()
+    report, why = told.report(), "not approved by us: vm_elsewhere is none of the targets"
+    assert texts(report, "outcome") == [f"Reboot e1: not_approved ({why})"] and report["events"][0]["unapproved"] == why
+    assert f"over, not approved by us: {why}" in page(report) and f"Outcome: over, not approved by us ({why})." in page(report)
+    told = Told()
+    assert told.whole_life()["events"][0]["unapproved"] is None
+
+
 def test_the_whole_life_of_an_event():
     site = Told(hosts=3)
     report = site.whole_life()
