@@ -7,7 +7,16 @@
 It is strict where a client may be careless. Every request needs a token and a known api-version. A write with an old ETag is refused. A pool is
 written as the request has it, so what a client leaves out is lost. A write is an operation that takes time, and another one meanwhile is refused.
 
-What it does not know of Azure it does not have. Requests below /control need no token and are for tests.
+What it does not know of Azure it does not have. Requests below /control need no token and are for tests:
+
+    GET    /control/load-balancers   everything as it is now
+    POST   /control/load-balancers   replaces one load balancer, as an operator would
+    GET    /control/acknowledgements the scheduled events that were acknowledged
+    GET    /control/requests         every request seen
+    POST   /control/faults           {"Method": "PUT", "Path": "part of the path", "Times": 2, "Fault": {"Status": 429, "Headers": {"Retry-After": "3"}}},
+                                     or {"Delay": s}, or {"Drop": true} as the fault. DELETE clears them
+    POST   /control/settings         operation_seconds, fail_operations, token_seconds, denied (actions that are answered with 403), clients (one whose
+                                     secret is null has expired), keep_states (a write without adminState keeps it)
 """
 
 from __future__ import annotations
