@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes
 
 from tests.support.checkout import ROOT
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
-from tests.support.pages import blocks
+from tests.support.pages import example
 from tests.support.patience import patient
 
 pytestmark = NEEDED
@@ -466,8 +466,7 @@ def test_a_kubeconfig_that_is_not_there_is_told():
 
 
 def test_the_role_of_the_page_is_the_one_that_the_stand_in_demands():
-    role = next(text for kind, text in blocks("docs/duty-kubernetes.md") if kind == "yaml" and "ClusterRole" in text)
-    (rules,) = (part["rules"] for part in yaml.safe_load_all(role) if part["kind"] == "ClusterRole")
+    (rules,) = (part["rules"] for part in yaml.safe_load_all(example("kubernetes")["role.yaml"]) if part["kind"] == "ClusterRole")
     assert rules == RULES
 
 
