@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 import pytest
 
 from tests.support.checkout import BUILD, ROOT, must_pass
+from tests.support.pages import example
 from tests.support.ports import free_port
 
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "extensions" / "molecule").glob("*/molecule.yml"))
@@ -36,12 +36,9 @@ def test_scenario(scenario):
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_example_of_a_role_of_ones_own(tmp_path):
-    """The files that docs/test-your-own-role.md shows, as they stand there, but for ports and folders that are free."""
-    page = (ROOT / "docs" / "test-your-own-role.md").read_text()
-    files = dict(re.findall(r"^`([\w/.-]+\.yml)`[^\n]*(?:\n[^`\n][^\n]*)*\n\n```yaml\n(.*?)```$", page, re.MULTILINE | re.DOTALL))
-    assert len(files) == 7
+    """The files that docs/test-your-own-role.md has, as they are, but for ports and folders that are free."""
     ports = [free_port() for _number in range(2)]
-    for name, text in files.items():
+    for name, text in example("own-role").items():
         for old, new in (("8171", str(ports[0])), ("8169", str(ports[1])), ("/tmp/notice-example", f"{tmp_path}/notice-example")):
             text = text.replace(old, new)
         path = tmp_path / "project" / name
