@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
 
     def _end(self, task_vars):
         """All that is known of a host at its end. C(graceful_azure_rehearse_failure): why the rehearsal broke off, if it did."""
-        found = {"real": plain(task_vars["graceful_azure_rehearse_real"])}
+        name, found = task_vars["inventory_hostname"], {"real": plain(task_vars["graceful_azure_rehearse_real"])}
         begun, told = task_vars["graceful_azure_rehearse_begin"], task_vars.get("graceful_azure_rehearse_told") or {}
         if begun["problem"]:
             return {"rehearsed": dict(found, problem=begun["problem"])}
@@ -104,12 +104,14 @@ class ActionModule(ActionBase):
         if "times" in told:
             found.update(times=dict(told["times"]), requests=told["requests"])
             plan = task_vars["graceful_azure_plan"]
-            if not told["is_back"] and plan["failed_run"]:
+            if not told["is_back"] and plan.get("failed_run"):
                 problems.append(f"it was not given back: {'; '.join(plan['messages'])}")
             elif not told["is_back"] and told["times"]["out"] is not None:
                 found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_counted"]["announced"]
         found["problem"] = "; ".join(problem for problem in problems if problem)
         found["differences"] = list(rehearsal.differences(plain(begun["looks"]), _looks(task_vars)))
+        if "times" in found:
+            _show(rehearsal.unseen_return(name, (task_vars["graceful_azure_plan"].get("hosts") or {}).get(name, {}).get("state"), found))
         return {"rehearsed": found}
 
     def _table(self, task_vars):

@@ -213,7 +213,9 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
         return Status("waiting", _with_failure(host, (why,)), event.not_before_at)
     if not decided.readiness(host, event).holds:
         until = drain_until(host, event, now)
-        return Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until)
+        # The time to drain begins once no balancer sends it requests any more.
+        is_out = not (host.in_rotation or host.blind)
+        return Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until if is_out else None)
     return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
 
 

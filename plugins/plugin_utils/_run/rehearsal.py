@@ -109,6 +109,13 @@ def reached(name: str, story: Json, announced: float) -> Json:
     return {stage: None if at is None else max(0.0, at - announced) for stage, at in moments.items()}
 
 
+def unseen_return(name: str, state: str | None, found: Json) -> Iterator[str]:
+    """A line if no pass has seen that the host was back, since the last steps of a run that ends are followed by none. C(state): that of the last pass.
+    C(found): what the table gets."""
+    if found["times"]["back"] is not None and state != "restored" and not found["differences"]:
+        yield f"{name}: back on duty. Its time was over before a pass could say so"
+
+
 def differences(before: Iterable[Json], after: Iterable[Json]) -> Iterator[str]:
     """What was not as it was found, a sentence each. C(before), C(after): looks as above."""
     found, now = (

@@ -104,6 +104,21 @@ class Probed(Model):
         return self.outcome["hosts"][name]["state"], self.outcome["hosts"][name]["reason"]
 
 
+def test_the_time_to_drain_is_told_once_it_has_begun():
+    """It begins when the balancer must have noticed. Before that, each pass would tell a later one."""
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    told = []
+    site.answers["web1"]["url_passes"] = True
+    told += [site.go()["hosts"]["web1"]["until"] for _pass in range(20)]
+    assert site.said("web1")[0] == "draining" and set(told) == {None}
+    site.answers["web1"]["url_passes"] = None
+    site.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+    told = [site.go()["hosts"]["web1"] for _pass in range(2)]
+    assert {each["until_is"] for each in told} == {"drain until"} and len({each["until"] for each in told}) == 1 and told[0]["until"] > site.now
+
+
 def test_a_host_whose_answer_still_passes_is_not_out_in_a_report():
     """Nor in the table of a rehearsal: requests still come."""
     site = Probed()

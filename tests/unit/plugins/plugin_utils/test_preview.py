@@ -102,7 +102,8 @@ def test_a_known_type_without_rules():
     assert "preparing begins at once; deadline TIME" in text
     late = "if one is not drained in time, it goes on draining, and the event is approved once it is idle"
     assert f"approved when all of its hosts are ready; {late}" in text
-    assert "web1: draining: is being taken out of its balancer; next it goes out of its balancer; drain until TIME" in text
+    # Its time to drain begins when it is out.
+    assert "web1: draining: is being taken out of its balancer; next it goes out of its balancer\n" in text
     assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; waits until TIME" in text
 
 

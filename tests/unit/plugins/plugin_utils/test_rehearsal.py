@@ -89,6 +89,13 @@ def test_differences():
     assert list(rehearsal.differences([a_look()], [{"item": "lb1", "msg": "no route"}])) == ["haproxy on lb1: could not be looked at afterwards"]
 
 
+def test_a_host_that_is_back_is_told_of_though_no_pass_saw_it():
+    assert list(rehearsal.unseen_return("web1", "in_service", a_host())) == ["web1: back on duty. Its time was over before a pass could say so"]
+    assert list(rehearsal.unseen_return("web1", "restored", a_host())) == []
+    assert list(rehearsal.unseen_return("web1", "in_service", a_host(back=None))) == []
+    assert list(rehearsal.unseen_return("web1", "in_service", a_host(differences=["haproxy on lb1: found in, now out"]))) == []
+
+
 def test_what_keeps_a_host_from_being_rehearsed():
     event = {"event_type": "Freeze", "event_id": "E", "resources": ["vm-1", "vm-2"]}
     assert rehearsal.standing({"events": [event]}) == "its metadata service shows Freeze E (vm-1, vm-2): rehearse when no event stands"
