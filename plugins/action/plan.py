@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import farewells, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import carried_on, farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
@@ -51,6 +51,9 @@ class ActionModule(ActionBase):
         if result["finished"]:
             result["farewells"] = farewells(result)
         result.update({key: printable(result[key]) for key in SHOWN if key in result})
+        if not self._task.args.get("story"):
+            # The last pass counts. That of a rehearsal is about no event of Azure.
+            result["ansible_stats"] = carried_on(result)
         for name, decision in result["hosts"].items():
             if decision["step"] and not result["finished"]:
                 display.v(printable(f"{name}: next {step_words(decision['step'])}"))

@@ -57,6 +57,9 @@ def test_a_reboot_from_notice_to_the_end(site):
     assert "changed: [web1 -> lb1] => (item=take web1 out on lb1)" in run.output and "(item=put web1 back on lb1)" in run.output
     # What of the inside Ansible shows: one file.
     assert "no hosts matched" not in run.output and run.output.count("included: ") == 1, run.output
+    assert "Set how machines" not in run.output
+    # Two screens, without what this test has Ansible show besides. A slow machine takes more passes.
+    assert len(run.output.partition("CUSTOM STATS")[0].splitlines()) <= 100 + 13 * max(0, len(passes) - 6), run.output
 
 
 # The place is in test_haproxy_places.py, the plan in test_plan_places.py.
@@ -153,6 +156,17 @@ def test_a_target_that_cannot_be_reached(site, arguments):
     site.write_inventory(web2={**gone, "graceful_azure_may_be_off": True})
     run = site.run("handle_events", *arguments, handle_events_wait=False)
     assert run.status == 0 and "web2 could not be read" in run.output and "Connection refused" in run.about["unread"]["web2"], run.output
+
+
+def test_a_machine_that_does_not_say_how_it_is_reached_is_not_reached_as_the_one_before_it(site):
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9, "ansible_pipelining": False, "graceful_azure_may_be_off": True}
+    site.write_inventory(web1={"ansible_connection": "local"}, web2=gone)
+    inventory = json.loads(site.inventory.read_text())
+    del inventory["all"]["vars"]["ansible_connection"]
+    site.inventory.write_text(json.dumps(inventory))
+    run = site.run("handle_events", "-c", "local", handle_events_wait=False)
+    assert run.status == 0 and list(run.about["unread"]) == ["web2"], run.output
+    assert re.search(r"TASK \[Set how machines are reached .*\n.*\(item=lb1\)", run.output), run.output
 
 
 @pytest.mark.long

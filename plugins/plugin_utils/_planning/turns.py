@@ -63,6 +63,8 @@ QUIET_SEEN = PAUSE - READINGS
 """Seconds without a request that such a look can see."""
 NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
 """Why an event is not for us to approve, whatever becomes of its hosts."""
+NOTES = {"noted", "forgotten", "restoring"}
+"""The parts of acts that only write or remove records of how far a host is."""
 TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 
@@ -290,8 +292,12 @@ def _what(name: str, machine: str | None, todo: Sequence[Json]) -> str:
         return f"read the events for {name} on {machine}"
     if "sent" in parts:
         return f"approve for {name}"
+    if parts == {"answer"}:
+        return f"ask whether {name} answers"
+    if parts <= NOTES:
+        return f"update the notes on {name}"
     elsewhere = machine if machine != name else None
-    if "absent" in states or parts & {"answer", "restoring"}:
+    if "absent" in states or parts & {"answer", *NOTES}:
         return f"put {name} back on {elsewhere or 'duty'}"
     return f"take {name} out on {elsewhere}" if elsewhere else f"take {name} off duty"
 

@@ -97,9 +97,14 @@ def _step(last: Json, name: str) -> Json | None:
     return step
 
 
-def failed_files(known: Known, number: int) -> bool:
-    """Whether a task file of the user's own failed in this pass."""
-    return any((facts or {}).get("graceful_azure_failure", {}).get("pass") == number for facts in known.values())
+def failure_of_file(name: str, facts: Json | None, last: Json) -> Json | None:
+    """Why a task file of the user's own failed on a host in the former pass, if one ran there. Otherwise the variable is that of an earlier run."""
+    return (facts or {}).get("graceful_azure_failure") or None if name in (last.get("files") or ()) else None
+
+
+def failed_files(known: Known, last: Json) -> bool:
+    """Whether a task file of the user's own failed in the former pass."""
+    return any(failure_of_file(name, facts, last) for name, facts in known.items())
 
 
 def files_due(known: Known, acted: Json, ran: Mapping[str, Iterable[str]]) -> dict[str, Json]:

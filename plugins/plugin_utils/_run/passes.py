@@ -25,6 +25,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 
+CARRIED_ON = ("graceful_azure", "graceful_azure_run")
+"""The names of what a run passes on to the next job."""
+
 
 def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder: str) -> Json:
     """One pass. C(known), C(last): see C(gather.py). C(now): the controller's clock. C(folder): a folder of this run, where looks tell each other news."""
@@ -38,7 +41,7 @@ def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder
         "run": last["run"],
         "settings": last["settings"],
         **observed,
-        "results": {name: {"failure": (facts or {}).get("graceful_azure_failure"), **acted.get(name, {})} for name, facts in known.items()},
+        "results": {name: {"failure": gather.failure_of_file(name, facts, last), **acted.get(name, {})} for name, facts in known.items()},
         "memory": last["memory"],
     }
     # The plan works on plain data, as it would on a pass read from a file.
@@ -66,6 +69,13 @@ def line_of(world: Json, outcome: Json) -> Json:
     """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
     hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
     return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "of_run": outcome["of_run"], "world": world}
+
+
+def carried_on(result: Json) -> Json:
+    """What a run passes on to the next job, as by the module C(set_stats). C(result): what the last pass returned."""
+    # The list does not say whether anything was done at all, and which hosts could not be read.
+    of_run = {"check": bool(result["run"].get("check")), "unread": result["unread"], "failed": result["failed_run"], "messages": result["messages"]}
+    return {"data": dict(zip(CARRIED_ON, (result["events"], of_run))), "per_host": False, "aggregate": False}
 
 
 def farewells(result: Json) -> dict[str, list[Turn]]:
@@ -131,5 +141,5 @@ def _close(known: Known, acted: Json, last: Json) -> Json:
         ran = {**ran, **{name: [*ran.get(name, ()), file["record"]] for name, file in files.items()}}
         turns = {name: last["turns"][name] if name in files else [] for name in known}
         return dict(last, acted=acted, files=files, ran=ran, turns=turns, warnings=[])
-    failed = any("failure" in results for results in acted.values()) or gather.failed_files(known, last["number"])
+    failed = any("failure" in results for results in acted.values()) or gather.failed_files(known, last)
     return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, finished=not (failed and last["once_more"]), warnings=[])

@@ -15,8 +15,8 @@ from ansible_collections.graceful.azure.plugins.action import plan
 from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import observations
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import failed_files, failure_of_file, observations
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, carried_on, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
@@ -36,12 +36,29 @@ def looked(seen):
 def test_there_are_passes_for_more_than_a_day():
     """One each second for a run that watches, and after that for an event. Each file includes the next one so many times."""
     for ending in ("", "_with_files"):
-        number, name = 1, "passes.yml"
+        number, name = 1, "passes_160000.yml"
         while name:
             tasks = yaml.safe_load((TASKS / name).read_text())
             number *= len(tasks)
             name = re.sub(r"{{.*}}", ending, tasks[0].get("ansible.builtin.include_tasks", ""))
         assert number >= WATCH + 3600
+
+
+def test_what_is_passed_on_to_the_next_job():
+    planned = {"events": [{"event_id": "e1"}], "unread": {"web2": "off"}, "failed_run": True, "messages": ["web2: off"], "run": {"check": False}}
+    about = {"check": False, "unread": {"web2": "off"}, "failed": True, "messages": ["web2: off"]}
+    data = {"graceful_azure": [{"event_id": "e1"}], "graceful_azure_run": about}
+    assert carried_on(planned) == {"data": data, "per_host": False, "aggregate": False}
+
+
+def test_a_task_file_that_failed_in_an_earlier_run_has_not_failed_in_this_one():
+    known = {"web0": {"graceful_azure_failure": {"pass": 3, "message": "no"}}}
+    assert failure_of_file("web0", known["web0"], {"number": 3, "files": {}}) is None and not failed_files(known, {"number": 3, "files": {}})
+    last = {"number": 3, "files": {"web0": {"record": "way_out"}}}
+    assert failure_of_file("web0", known["web0"], last)["message"] == "no" and failed_files(known, last)
+    # The file itself begins with what has not failed.
+    begun, _included = yaml.safe_load((TASKS / "file.yml").read_text())[0]["block"]
+    assert begun["ansible.builtin.set_fact"]["graceful_azure_failure"] == {} and failure_of_file("web0", {"graceful_azure_failure": {}}, last) is None
 
 
 def begin(names, check_mode=False, **args):
