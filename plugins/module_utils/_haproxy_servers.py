@@ -193,6 +193,8 @@ class Server:
         # A sentence: why the server may have more sessions than those that are counted.
         self.uncounted: str | None = None
         self.total_sessions = number(row.get("stot"))
+        # How often a connection to it failed and was to be tried again.
+        self.retries = number(row.get("wretr"))
         self.backup = row.get("bck") == "1"
         self._agent = number(line.get("srv_agent_state"))
         self.address = normal_address(line["srv_addr"])

@@ -189,6 +189,7 @@ class TestWhatItSees:
             "own_ports": None,
             "beside": 0,
             "nothing_comes": False,
+            "retries": 0,
             "admin_state": "ready",
             "operational": "up",
             "backup": True,
@@ -797,6 +798,38 @@ class TestArrivals:
         assert not one.server()["nothing_comes"]
         one.hold(out_state=state)
         assert one.server()["nothing_comes"]
+
+    @pytest.mark.parametrize("state", ["maint", "drain"])
+    def test_a_connection_that_is_tried_again_after_a_second(self, served, loaded, state):
+        """HAProxy tries it at the same server, though that is out, and shows no session meanwhile."""
+        one = served("  retries 100\n", None, cookies=("", ""))
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            closed_port = closed.getsockname()[1]
+        one.haproxy.ask("set server www/web2 state maint")
+        one.haproxy.ask("set server www/web1 addr 127.0.0.1 port %d" % closed_port)
+        status = one.get("/")
+        one.until(lambda server: server["retries"])
+        one.hold(out_state=state)
+        server = one.server()
+        assert server["sessions"] == 0 and not server["nothing_comes"]
+        assert not one.info(timeout=0.6, quiet=600.0)["idle"]
+        with socket.create_server(("127.0.0.1", closed_port)) as late:
+            late.settimeout(patient(10))
+            connection = late.accept()[0]
+            with connection:
+                assert connection.recv(1000)
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+        assert status() == 200 and one.server()["arrived"] >= 1
+
+    def test_nothing_is_tried_again_a_second_later(self, served, loaded):
+        one = served("  retries 1\n", None, cookies=("", ""))
+        one.haproxy.ask("set server www/web2 state maint")
+        one.haproxy.ask("set server www/web1 addr 127.0.0.1 port %d" % free_port())
+        assert one.get("/")() == 503
+        one.hold(out_state="maint")
+        assert not one.server()["nothing_comes"]
+        began = time.monotonic()
+        assert one.info(timeout=patient(5.0), quiet=600.0)["idle"] and time.monotonic() - began >= 1.2
 
     def test_a_configuration_that_was_written_just_now_need_not_be_loaded(self, served):
         one = served("", {})

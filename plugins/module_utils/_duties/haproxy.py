@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 20
 # Seconds between two looks of one that waits.
 LOOK_SECONDS = 0.5
+# HAProxy tries a connection that failed again after a second at the most, at the same server, even if that is out by then. Until then it shows no session.
+RETRY_SECONDS = 1.2
 
 
 class HaproxyDuty(Duty):
@@ -69,7 +71,7 @@ class HaproxyDuty(Duty):
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()
         try:
-            details = observe(haproxy, store, [self._server], parse_places(self.searched))
+            details = Watch(observe(haproxy, store, [self._server], parse_places(self.searched)), self.machine).seen
             details = dict(with_own_connections(details, self.searched, haproxy), clock=self.machine.monotonic())
         except NotThere:
             if not self._may_be_absent():
@@ -217,6 +219,7 @@ def observe(
                 describe(server, held, condition_of(held, server, seen.process), came),
                 quiet_for=0.0,
                 nothing_comes=is_out and closed(seen.pids[0], server.forced),
+                retries=server.retries,
                 address=server.address,
                 port=server.port,
                 source_address=source_address(server.address, server.port),
@@ -382,6 +385,7 @@ class Watch:
     def __init__(self, seen: dict[str, Any], machine: Machine) -> None:
         self._machine = machine
         self._since: dict[Key, tuple[Any, float]] = {}
+        self._retried: dict[Key, tuple[Any, float]] = {}
         self.saw(seen)
 
     def saw(self, seen: dict[str, Any]) -> None:
@@ -396,6 +400,15 @@ class Watch:
         for key, state in states.items():
             if self._since.get(key, (None, 0.0))[0] != state:
                 self._since[key] = state, self.at
+        for server in seen["servers"]:
+            server["nothing_comes"] = server["nothing_comes"] and self._nothing_is_tried_again(process, server)
+
+    def _nothing_is_tried_again(self, process: tuple[int, int], server: dict[str, Any]) -> bool:
+        """Whether no connection to a server has failed so lately that HAProxy may try it again."""
+        key, retries = (server["backend"], server["server"]), (process, server["retries"])
+        if self._retried.get(key, (None, 0.0))[0] != retries:
+            self._retried[key] = retries, self.at
+        return not server["retries"] or self.at - self._retried[key][1] >= RETRY_SECONDS
 
     def quiet_for(self, key: Key) -> float:
         return self.at - self._since[key][1]
