@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 
 # How many backends a message names.
 MOST_NAMED = 20
-# Seconds between two looks of one that waits.
-LOOK_SECONDS = 0.5
+# Seconds between two looks of one that waits: ten times as long as a look takes, within these bounds. With many servers a look takes long.
+LEAST_SECONDS, MOST_SECONDS = 0.2, 0.5
 # HAProxy tries a connection that failed again after a second at the most, at the same server, even if that is out by then. Until then it shows no session.
 RETRY_SECONDS = 1.2
 
@@ -342,6 +343,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     places = parse_places(params["addresses"])
     # A server that nobody checks is asked in the first look only.
     asked: dict[Any, Any] = {}
+    began = machine.monotonic()
     try:
         watch = Watch(observe(haproxy, store, names, places, asked), machine)
     except NotThere:
@@ -358,15 +360,19 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     if not timeout or machine.check_mode:
         idle = not missing and is_idle(watch.seen["servers"], awaited, backends)
         return dict(with_own_connections(watch.seen, params["addresses"], haproxy), clock=watch.at, idle=idle)
+    took = watch.at - began
     twice: set[Key] = set()
     while not is_idle(watch.seen["servers"], awaited, backends, twice):
         left = deadline - machine.monotonic()
         machine.still_wanted()
         before = idle_servers(watch.seen)
-        machine.sleep(max(0.0, min(LOOK_SECONDS, left, watch.quiet_in(before, quiet))))
-        if left < LOOK_SECONDS:
+        pause = min(max(LEAST_SECONDS, 10 * took), MOST_SECONDS)
+        machine.sleep(max(0.0, min(pause, left, watch.quiet_in(before, quiet))))
+        if left < pause:
             break
+        began = machine.monotonic()
         watch.saw(observe(haproxy, store, names, places, asked))
+        took = watch.at - began
         closed = {(server["backend"], server["server"]) for server in watch.seen["servers"] if server["nothing_comes"]}
         twice = {key for key in before & idle_servers(watch.seen) if key in closed or watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
@@ -414,9 +420,9 @@ class Watch:
         return self.at - self._since[key][1]
 
     def quiet_in(self, keys: Iterable[Key], quiet: float) -> float:
-        """Seconds until the next of these servers has been without a new session for so long; LOOK_SECONDS if none is about to be."""
+        """Seconds until the next of these servers has been without a new session for so long; infinite if none is about to be."""
         left = [quiet - self.quiet_for(key) for key in keys]
-        return min([seconds for seconds in left if seconds > 0], default=LOOK_SECONDS)
+        return min([seconds for seconds in left if seconds > 0], default=math.inf)
 
 
 def idle_servers(seen: dict[str, Any]) -> set[Key]:
