@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, farewell, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
-from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit
+from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, end_if_run_was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 OWN = {
@@ -63,6 +63,7 @@ class ActionModule(LookAction):
                 if found:
                     result[key] = _as_list(result.get(key)) + found
         time.sleep(turn.get("pause", 0))
+        end_if_run_was_killed()
         return kept_inside(result)
 
     def _part(self, task_vars):

@@ -9,6 +9,7 @@ The limit also ends a call that hangs in a connection: it raises an error there,
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -78,6 +79,13 @@ class TimeLimit:
 def pause(seconds: float) -> None:
     """Wait on the controller. A time limit may end this like a command that a connection runs."""
     time.sleep(seconds)
+
+
+def end_if_run_was_killed() -> None:
+    """End this process if the run whose worker it is was killed: Ansible would write the result into a pipe that nobody reads, and wait there for ever."""
+    run = multiprocessing.parent_process()
+    if run is not None and run.pid != os.getppid():
+        os._exit(1)
 
 
 def _waits(frame: FrameType | None) -> bool:

@@ -39,9 +39,10 @@ REPEAT = 60.0  # more, where an answer of 200 may be a fault: an approval that h
 CASE_LIMIT = 300.0
 DESERTED = 30.0  # after the end of the last controller nothing comes any more
 LATE = 20.0  # for which workers of a killed run may live on
-# A worker of Ansible whose controller was killed alone writes its result into a queue that only it has open any more. It waits for ever, and changes
-# nothing more: its module is over.
+# A worker of Ansible whose controller was killed alone writes its result into a queue that only workers have open any more. It waits for ever, and changes
+# nothing more: its module is over. Others wait for the lock that it holds meanwhile.
 ORPHANED = ("(anon_pipe_write)", "(pipe_write)")
+BEHIND_IT = ("(futex_do_wait)", "(futex_wait_queue)", "(futex_wait_queue_me)")
 AT_ONCE = 3  # controllers, wherever they run: with more of them two cores are late for a deadline
 
 
@@ -296,7 +297,9 @@ class Stage:
         until = time.time() + LATE
         while self._leftovers() and time.time() < until:
             self.tick()
-        self.left = [f"process {command}" for command in self._leftovers().values() if not command.endswith(ORPHANED)]
+        left = list(self._leftovers().values())
+        harmless = ORPHANED + BEHIND_IT if any(command.endswith(ORPHANED) for command in left) else ()
+        self.left = [f"process {command}" for command in left if not command.endswith(harmless)]
 
     def _end_all(self):
         for pid in self._leftovers():

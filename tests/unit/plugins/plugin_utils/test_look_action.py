@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
+import os
+import select
 import signal
 import subprocess
 import time
@@ -18,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 
 TASK_VARS = {"ansible_forks": 1, "ansible_play_hosts_all": ["web1"], "graceful_azure_helper": False}
 
@@ -123,6 +126,32 @@ def test_a_run_that_is_dead_waits_for_nothing(action, monkeypatch):
 
     result, seconds = look(action, exec_command, seconds=30)
     assert seconds < 2 and result["ended"] is True
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_worker_of_a_killed_run_ends_and_gives_nobody_its_result(killed):
+    """Ansible writes a result into a pipe. If nobody reads it, the worker waits there for ever."""
+    fork, (ours, theirs) = multiprocessing.get_context("fork"), os.pipe()
+
+    def worker(run):
+        until(lambda: not killed or os.getppid() != run, 10)
+        _time_limit.end_if_run_was_killed()
+        os.write(theirs, b"result")
+
+    def controller():
+        process = fork.Process(target=worker, args=[os.getpid()])
+        process.start()
+        if not killed:
+            process.join()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    run = fork.Process(target=controller)
+    run.start()
+    os.close(theirs)
+    run.join(patient(20))
+    assert select.select([ours], [], [], patient(20))[0], "the worker waits"
+    assert os.read(ours, 100) == (b"" if killed else b"result")
+    os.close(ours)
 
 
 def test_acts_are_not_ended_and_have_more_time(action, monkeypatch):
