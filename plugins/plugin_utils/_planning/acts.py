@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE, holding
@@ -180,7 +181,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
-    if restore.ask and not has_answered:
+    if restore.ask and not (has_answered or _stays_out(step, host)):
         inner.append(_act("answer", "wait_for_answer", timeout=0, **restore.ask))
     outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last", undone=undone)
     over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
@@ -189,6 +190,13 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # Since when it is tried is the next run's to know.
     outer.append(_act("restoring", "task_hold", name=["restoring"], **holding(step)))
     return [(None, inner), *_balancer(host, "in", step), (None, outer)]
+
+
+def _stays_out(step: StepJson, host: Host) -> bool:
+    """Whether all that brings traffic to the host keeps it out for other events, so that it need not answer."""
+    released = set(map(fold, step["event_ids"]))
+    is_known = bool(host.places) and not (host.blind or step.get("releases_all"))
+    return is_known and all(place.held_by - released for place in host.places)
 
 
 _ACTS: dict[str, Callable[[StepJson, Host, Run], Acts]] = {

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
@@ -274,6 +275,15 @@ class Pass:
         base = {"role": self.last["role"], "state": state, "event_ids": list(event_ids), "event_details": details, "reason": self.used["reason"]}
         return {**base, **more}
 
+    @property
+    def asks_for_answer(self) -> bool:
+        return bool(self.host.settings.restore_service.ask)
+
+    @property
+    def held_for_others(self) -> bool:
+        """Whether anything on the host is held for an event besides those that are given."""
+        return bool(self.given) and not self.host.recorded <= set(map(fold, self.given))
+
     def release(self, state: str) -> StepJson:
         """A step that releases the events that are given, or everything."""
         observation = self.host.observation
@@ -319,6 +329,9 @@ def _first_release(this: Pass, state: str, unreachable: RoleResult) -> Json:
     observation = this.host.observation
     if observation.holds is None:
         return this.fail(observation.fatal) if observation.fatal else this.end(unreachable)
+    if state == "restored" and this.asks_for_answer and this.held_for_others and "balancers" not in this.notes:
+        # Where its balancers keep it out for another event, too, nothing goes back, so it need not answer.
+        return {"notes": {"balancers": True}, **this.turns(*_machines(this), this.look())}
     return this.take(this.release(state))
 
 

@@ -8,22 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, UNREACHABLE, RoleResult, is_changed, is_done, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    NOTHING,
+    UNREACHABLE,
+    RoleResult,
+    is_changed,
+    is_done,
+    is_unreachable,
+    still_held,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 
-def judge(host: str, steps: Result = NOTHING, state: str = "drained", busy: Sequence[str] = (), failed_hosts: Sequence[str] = ()) -> RoleResult:
+def judge(
+    host: str,
+    steps: Result = NOTHING,
+    state: str = "drained",
+    busy: Sequence[str] = (),
+    failed_hosts: Sequence[str] = (),
+    held_by: Sequence[str] = (),
+) -> RoleResult:
     """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left), C(waiting_for).
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result. A module that was not run because there is nothing to stop is as good as done: leave it out.
     C(state): V(drained) or V(running).
     C(busy): what keeps the host from being idle, in sentences. C(failed_hosts): the machines that did not tell it.
+    C(held_by): with V(running), the ids of other events that still hold any of it.
     """
     of_steps = _steps_left(steps)
     left = [*busy, *of_steps]
     conflicts = list(steps.get("conflicts") or ())
-    said = [f"not {state}" if left else state, *left, *conflicts]
+    still = still_held(held_by)
+    said = [*([f"not {state}"] if left else still or [state]), *left, *(still if left else ()), *conflicts]
     return {
         "done": not busy and is_done(steps),
         "changed": is_changed(steps),

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_done,
     is_skipped,
     is_unreachable,
+    still_held,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
@@ -52,6 +53,7 @@ def judge(
     balancer: RoleResult | None = None,
     lost: Sequence[str] = (),
     last: Result = NOTHING,
+    held_by: Sequence[str] = (),
 ) -> RoleResult:
     """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(unanswered).
 
@@ -60,14 +62,15 @@ def judge(
     C(answer): what the host answered.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
     C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out because it does not answer.
-    C(last): the same as C(steps) of those that come back after that.
+    C(last): the same as C(steps) of those that come back after that. C(held_by): the ids of other events that still hold any of it.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.
     """
     given_back: RoleResult = balancer if balancer and may_go_back(steps, answer) else {}
     left = _left(steps, answer, given_back) or ([] if is_done(last) else [last.get("waiting_for") or UNREACHABLE])
     conflicts = [*lost, *gathered((steps, given_back, last), "conflicts")]
-    said = ["not restored" if left else "restored", *left, *conflicts]
+    still = still_held(held_by)
+    said = [*(["not restored"] if left else still or ["restored"]), *left, *(still if left else ()), *conflicts]
     return {
         "done": not left,
         "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),

@@ -10,10 +10,11 @@ loop over machines has its machine in C(item).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 UNREACHABLE = "the host cannot be reached"
@@ -94,3 +95,23 @@ def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:
 def gathered(results: Iterable[Result], key: str) -> list[Any]:
     """The lists that the results have under a key, as one list."""
     return [entry for result in results for entry in result.get(key) or ()]
+
+
+def held_for(results: Iterable[Result], released: Iterable[str]) -> list[str]:
+    """The ids of the events that still hold something after a release. C(results): those of its acts. C(released): the events that it was for."""
+    ended = set(map(fold, released))
+    return list(dict.fromkeys(event_id for result in results for event_id in _holders(result) if fold(event_id) not in ended))
+
+
+def still_held(held_by: Sequence[str]) -> list[str]:
+    """The phrase for what C(held_for) returned, if there is any."""
+    return [f"still held for {', '.join(held_by)}"] if held_by else []
+
+
+def _holders(result: Result) -> Iterator[str]:
+    """The ids of the events that hold what a call was about: it has one thing, or a list of them."""
+    yield from result.get("held_by") or ()
+    for value in result.values():
+        for thing in value if isinstance(value, list) else ():
+            if isinstance(thing, dict):
+                yield from thing.get("held_by") or ()

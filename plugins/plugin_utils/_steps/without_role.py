@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_done, is_failed, together
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, held_for, is_done, is_failed, still_held, together
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Result
 
 UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
@@ -74,14 +74,19 @@ def judge(
 def _judge(
     role: str, state: str, event_ids: Sequence[str], name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result], lost: Sequence[str]
 ) -> RoleResult:
-    if role == "load_balancer":
-        return _balancer(balancers, state, done)
     if role == "approve_event":
         return approve_event.judge(event_ids, _result("sent", done))
-    if role == "drain_host":
-        return drain_host.judge(name, _of_part("steps", done), state)
-    given_back = _balancer(balancers, "in", done)
-    return restore_service.judge(name, _of_part("steps", done), _result("answer", done), given_back, lost=lost, last=_of_part("last", done))
+    steps, is_out = _of_part("steps", done), state in ("out", "drained")
+    held_by = [] if is_out else held_for([result for result in done if result["part"] in (*COUNTING, "balancer")], event_ids)
+    if role == "load_balancer":
+        result = _balancer(balancers, state, done)
+        result = dict(result, reason="; ".join([result["reason"], *still_held(held_by)]))
+    elif role == "drain_host":
+        result = drain_host.judge(name, steps, state, held_by=held_by)
+    else:
+        given_back, last = _balancer(balancers, "in", done), _of_part("last", done)
+        result = restore_service.judge(name, steps, _result("answer", done), given_back, lost=lost, last=last, held_by=held_by)
+    return result if is_out else dict(result, held_by=held_by)
 
 
 def _result(part: str, done: Sequence[Result]) -> Result:

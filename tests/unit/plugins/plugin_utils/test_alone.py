@@ -138,6 +138,10 @@ class TestLoadBalancer:
         told = role.tell(act(changed=False, servers=[server("ready")]))
         assert told["result"]["done"] and told["result"]["changed"] and told["result"]["conflicts"] == ["Somebody acted."]
 
+    def test_back_for_one_of_two_events(self):
+        result = Role("load_balancer", state="in", wait=True, timeout=120, event_ids=["e1"]).tell(act(servers=[server(held_by=["E2"])]))["result"]
+        assert (result["done"], result["held_by"]) == (True, ["E2"]) and result["reason"].endswith("still held for E2")
+
 
 class TestRestoreService:
     def back(self, **more):
@@ -167,6 +171,25 @@ class TestRestoreService:
         told = role.tell(UNREACHABLE, reached=False, error="it reboots", events=None, holds=None)
         assert not told["finished"]
         assert (None, "steps", "service_hold") in role.acts()
+
+    def test_what_another_event_holds_is_told_and_is_no_failure(self):
+        """As C(done) of the module duty, and the exit code of the playbook holds."""
+        role = self.back(duties=[HAPROXY, "app"], event_ids=["e1"])
+        role.tell(holds=[record("E1", "E2", kind="service", service="app.service")])
+        kept = {"changed": True, "done": True, "services": [{"service": "app.service", "held_by": ["E2"]}]}
+        told = role.tell(kept, act(servers=[server(held_by=["E2"])]), {"changed": False, "held_by": ["E3"]})
+        result = told["result"]
+        assert (told["failure"], result["done"], result["held_by"], result["reason"]) == ("", True, ["E2"], "web1 is still held for E2")
+
+    def test_a_host_that_stays_out_for_another_event_need_not_answer(self):
+        """Its service is stopped for that event, so nothing answers."""
+        there = [record("E1", "E2", kind="service", service="app.service")]
+        for held_by, parts in ((["E1", "E2"], ["steps", "balancer"]), (["E1"], ["steps", "answer", "balancer"])):
+            role = self.back(duties=[HAPROXY, "app"], event_ids=["e1"], graceful_azure_health_port=80)
+            role.tell(holds=there)
+            assert role.acts() == []
+            role.tell(holds=there, looks={"servers": [server(held_by=held_by, condition="held")]})
+            assert [part for _machine, part, _module in role.acts()][: len(parts)] == parts
 
     def test_damaged_records_stop_it(self):
         assert self.back().tell(holds=None, fatal="The record cannot be read.")["failure"] == "The record cannot be read."
