@@ -88,7 +88,8 @@ def condition_of(record: Record | None, server: Server) -> str:
         return ALREADY_OUT if server.down else NONE
     if server.words == words_of(record["left"]["line"]):
         return HELD
-    if server.words == words_of(record["found"]["line"]) and record["phase"] != HELD:
+    # The comment comes and goes with the parameter. Where it stands alone, somebody else has removed the parameter.
+    if server.words == words_of(record["found"]["line"]) and record["phase"] != HELD and not record_in(server):
         return NONE if record["phase"] == RESTORING else LOST
     return CHANGED_MEANWHILE
 
@@ -141,12 +142,12 @@ def mark_of(record: Record) -> str:
 
 
 def record_in(server: Server) -> Record | None:
-    """The record in the mark of a line, if the line is as the hold left it."""
+    """The record in the mark of a line, also if somebody else has changed the line since. A mark for another server is none of this line."""
     try:
         told = json.loads(server.mark or "{}")
         found = told["found"]["line"]
         more = {"for_server": str(told["for_server"])} if "for_server" in told else {}
-        if words_of(found) is None or words_of(taken_out(found)) != server.words:
+        if (words_of(found) or ())[:2] != server.words[:2]:
             return None
         record = new_record(KIND, _subject(server), {"line": found}, {"line": taken_out(found)}, told["events"], **more)
         return parse_record(to_bytes(record), "%s, line %d" % (server.path, server.line))
@@ -405,16 +406,18 @@ class Servers(Driver[Optional[Server]]):
         if server is None:
             raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
-        if condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record)):
-            if condition == CHANGED_MEANWHILE:
-                hold.tell(_conflict(record, server))
-        else:
-            if condition == CHANGED_MEANWHILE and server.words != words_of(record["found"]["line"]):
-                hold.tell(_conflict(record, server))
-            # If somebody else has removed the parameter and has not reloaded nginx, its workers still have it: only a reload is missing.
-            if condition == HELD:
-                # Somebody may have changed the blanks or a comment in it.
-                self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
+        stays = condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record))
+        if condition == CHANGED_MEANWHILE and (stays or server.words != words_of(record["found"]["line"])):
+            hold.tell(_conflict(record, server))
+        if condition == HELD:
+            # Somebody may have changed the blanks or a comment in it.
+            self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
+        is_marked = condition != HELD and record_in(server) is not None
+        if is_marked:
+            # Our comment goes, and what somebody else has made of the line stays.
+            self._edit(server, server.text)
+        # If somebody else has removed the parameter and has not reloaded nginx, its workers still have it: only a reload is missing.
+        if is_marked or not stays:
             self._test()
             yield dict(record, phase=RESTORING)
             self._apply(hold)

@@ -396,7 +396,7 @@ def test_a_line_that_somebody_else_changed_is_a_conflict_and_stays(bed):
     # The other line is as it was found, and nginx has loaded it now.
     assert len(back["conflicts"]) == 1
     assert "weight=5 down" in back["conflicts"][0]
-    assert bed.up.read_text() == changed
+    assert bed.up.read_text() == without_marks(changed)
     assert bed.records() == []
 
 
@@ -1364,7 +1364,7 @@ def test_a_line_whose_record_is_lost_is_known_by_its_mark_and_given_back_exactly
     assert bed.up.read_bytes() == bed.found and bed.records() == [] and set(bed.answers()) == {"one", "two"}
 
 
-def test_a_mark_beside_a_line_that_somebody_else_wrote_tells_nothing(bed):
+def test_a_mark_tells_only_of_its_own_line(bed):
     text = bed.found.decode().replace("weight=2 ;", "weight=2 down ;")
     bed.up.write_text(text)
     bed.nginx.reload()
@@ -1372,13 +1372,29 @@ def test_a_mark_beside_a_line_that_somebody_else_wrote_tells_nothing(bed):
     held = bed.up.read_text()
     assert held.count("# Held by graceful.azure") == 1
     forget(bed)
-    # The operator's line never had a mark, and the other one is not as the hold left it any more.
+    # The operator's line never had a mark. The other one is not as the hold left it any more.
     bed.up.write_text(held.replace("max_fails=3 down", "max_fails=4 down"))
     bed.nginx.reload()
     ours = [server for server in bed.info()["servers"] if server["server"] == bed.one]
-    assert [(server["condition"], server["held_by"]) for server in ours] == [("already_out", [])] * 2
-    before = bed.up.read_bytes()
-    assert not bed.hold(state="absent")["changed"] and bed.up.read_bytes() == before
+    assert [(server["condition"], server["held_by"]) for server in ours] == [("already_out", []), ("changed_meanwhile", ["A"])]
+    back = bed.hold(state="absent")
+    assert len(back["conflicts"]) == 1 and bed.up.read_text() == text.replace("max_fails=3", "max_fails=4 down")
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_somebody_removes_the_parameter_and_leaves_our_comment(bed, forgotten):
+    bed.serve()
+    bed.hold()
+    bed.up.write_text(bed.up.read_text().replace(" down", ""))
+    bed.nginx.reload()
+    if forgotten:
+        forget(bed)
+    ours = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert [(server["condition"], server["held_by"], server["in_service"]) for server in ours] == [("changed_meanwhile", ["A"], True)] * 2
+    assert len(bed.hold(["B"])["conflicts"]) == 2 and set(bed.answers()) == {"one", "two"}
+    back = bed.hold(None, "absent")
+    assert (back["changed"], len(back["conflicts"])) == (True, 2)
+    assert (bed.up.read_bytes(), bed.records(), bed.hold(state="absent")["changed"]) == (bed.found, [], False)
 
 
 def test_a_hold_of_a_release_without_marks_is_given_back_exactly(bed):

@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     taken_out,
     words_of,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import mark_of, record_in
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import condition_of, mark_of, record_in
 
 
 @pytest.mark.parametrize(
@@ -408,13 +408,12 @@ def test_a_mark_tells_what_its_record_says_and_goes_with_it(tmp_path, text, even
     if len(events) == 1:
         assert told["events"]["A"]["details"].items() >= {"resources": ["web_1"], "host": "web1"}.items()
     assert held[: left.begin] + server.text + held[left.end :] == text
+    # It tells what was left, also where somebody else has changed the line since.
+    for other in (held.replace(" down", ""), held.replace(" down", " down max_fails=7")):
+        changed = server_in(tmp_path, other)
+        assert record_in(changed) == told and condition_of(told, changed) == "changed_meanwhile"
     # What somebody else wrote there, or no longer has, is not ours.
-    for other in (
-        held.replace(" down", ""),
-        held.replace(" down", " down max_fails=7"),
-        held.replace('"events":{', '"events":'),
-        held.replace('"since"', '"s"'),
-    ):
+    for other in (held[: left.start] + "server c down;" + held[left.end :], held.replace('"events":{', '"events":'), held.replace('"since"', '"s"')):
         assert record_in(server_in(tmp_path, other)) is None
 
 

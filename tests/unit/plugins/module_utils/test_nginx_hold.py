@@ -1,0 +1,119 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Holds on lines of nginx, in real files, with an nginx that is made up."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import Configuration
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Servers, sort_records
+
+FOUND = "http {\n  upstream shop {\n    server 10.0.0.4:80 weight=2;\n    server 10.0.0.5:80;\n  }\n}\n"
+
+
+class Nginx:
+    """A master process with one worker, which takes whatever is in the file."""
+
+    def __init__(self, path):
+        self.configuration = str(path)
+        self.path = path
+        self.pid, self.started = 1, 1
+        self.process = {"pid": 1, "started": 1}
+        self.reloads = 0
+        self.begun = 2
+
+    def find(self):
+        return self
+
+    def check(self):
+        return "# configuration file %s:\n%s\n" % (self.path, self.path.read_text())
+
+    def workers(self):
+        return [Worker(2 + self.reloads, self.begun, False, (1, 1))]
+
+    def reload(self):
+        self.reloads += 1
+        # The file is older than the worker, whatever a tick of the kernel is.
+        self.begun = max(self.begun, int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))) + 2
+        return self.workers()
+
+
+class Bed:
+    def __init__(self, folder):
+        self.path = folder / "nginx.conf"
+        self.path.write_text(FOUND)
+        self.nginx = Nginx(self.path)
+        self.store = Store(str(folder / "state"))
+
+    def act(self, present, ids=("A",)):
+        request = Request(present, list(ids) if ids else None)
+        servers = Servers(self.nginx, self.store, request, "10.0.0.4:80")
+        engine = Engine(servers, self.store, request)
+        engine.run()
+        return engine
+
+    def records(self):
+        return self.store.records(KIND)
+
+
+@pytest.fixture
+def bed(tmp_path):
+    (tmp_path / "state").mkdir()
+    return Bed(tmp_path)
+
+
+def test_what_is_held_comes_back_to_the_byte(bed):
+    assert bed.act(True).conflicts == [] and " down;" in bed.path.read_text()
+    assert bed.act(False).conflicts == [] and bed.path.read_text() == FOUND and bed.records() == []
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+@pytest.mark.parametrize("made_of", ["weight=2", "weight=3", "weight=3 down"])
+def test_what_somebody_else_made_of_the_line_stays_and_our_comment_goes(bed, made_of, forgotten):
+    """Also where nothing but the comment is left of the hold, and its record is lost."""
+    bed.act(True)
+    bed.path.write_text(bed.path.read_text().replace("weight=2 down;", made_of + ";"))
+    bed.nginx.reload()
+    assert "Held by graceful.azure" in bed.path.read_text()
+    if forgotten:
+        (record,) = bed.records()
+        bed.store.delete(record)
+    reloads = bed.nginx.reloads
+    again = bed.act(True, ["B"])
+    assert len(again.conflicts) == 1 and bed.nginx.reloads == reloads, "whoever wants it so is heard"
+    (record,) = bed.records()
+    assert sorted(record["events"]) == ["A", "B"]
+    assert len(bed.act(False, ["A"]).conflicts) == 1 and "Held by graceful.azure" in bed.path.read_text()
+    assert len(bed.act(False, ["B"]).conflicts) == 1
+    assert bed.path.read_text() == FOUND.replace("weight=2", made_of) and bed.records() == []
+    assert not bed.act(False, None).changed
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_a_comment_without_its_parameter_tells_that_somebody_was_there_after_a_run_was_cut_off(bed, present):
+    bed.act(True)
+    (record,) = bed.records()
+    bed.store.replace(record, dict(record, phase="changing" if present else "restoring"))
+    bed.path.write_text(bed.path.read_text().replace(" down;", ";"))
+    bed.nginx.reload()
+    assert len(bed.act(present).conflicts) == 1 and "weight=2;" in bed.path.read_text()
+    bed.act(False)
+    assert bed.path.read_text() == FOUND and bed.records() == []
+
+
+def test_the_comment_of_another_line_tells_nothing(bed):
+    bed.act(True)
+    (record,) = bed.records()
+    bed.store.delete(record)
+    bed.path.write_text("".join(line for line in bed.path.read_text().splitlines(True) if "10.0.0.4:80 weight=2 down;" not in line))
+    configuration = bed.path.read_text()
+    assert configuration.count("Held by graceful.azure") == 1 and "10.0.0.5" in configuration
+    assert sort_records([], Configuration(str(bed.path))) == ({}, [])
