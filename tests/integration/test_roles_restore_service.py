@@ -84,6 +84,25 @@ def test_a_host_that_never_answers_stays_out(bed):
     assert back.result["done"] and bed.admin() == 0
 
 
+# test_alone.py has the same without a HAProxy.
+@pytest.mark.long
+def test_for_one_of_two_events(bed):
+    """Its services are stopped for the other one, so nothing answers, and nobody waits for that."""
+    second = [(role, {**variables, f"{role}_event_ids": ["E2"]}) for role, variables in gone(bed)]
+    bed.webs["web1"].status = 503
+
+    def see():
+        assert bed.admin() == 8 and not running(bed) and bed.records("lb1") == {"web1": ["E2"]}
+        bed.webs["web1"].status = 302
+
+    ask = {"graceful_azure_health_port": bed.webs["web1"].port, "graceful_azure_restore_timeout": 60, **SERVICES}
+    run = bed.run(*gone(bed), *second, restore(restore_service_event_ids=["e1"], **ask), see, restore(restore_service_event_ids=["E2"], **ask))
+    one, both = [step.result for step in run.steps[4:]]
+    assert run.status == 0 and (one["done"], one["held_by"], one["reason"]) == (True, ["E2"], "web1 is still held for E2"), run.output
+    assert (both["done"], both["held_by"], both["reason"]) == (True, [], "web1 is restored")
+    assert bed.admin() == 0 and running(bed) and bed.records("lb1") == bed.records("web1") == {}
+
+
 # What comes in is in test_duties.py.
 @pytest.mark.long
 def test_services_that_the_inventory_names_no_more(bed):
