@@ -41,6 +41,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called
 
 if TYPE_CHECKING:
@@ -327,7 +328,15 @@ class Addresses(Driver[Optional[Address]]):
     Refused = RefusedError
 
     def __init__(
-        self, pools: Pools, store: TagStore, request: Request, ids: list[str], name: str | None = None, ip: str | None = None, seconds: float = 0.0
+        self,
+        pools: Pools,
+        store: TagStore,
+        request: Request,
+        ids: list[str],
+        name: str | None = None,
+        ip: str | None = None,
+        seconds: float = 0.0,
+        min_in_service: int | str | None = None,
     ) -> None:
         self._pools = pools
         self._store = store
@@ -336,6 +345,7 @@ class Addresses(Driver[Optional[Address]]):
         self._name = name
         self._ip = ip
         self._seconds = seconds
+        self._min_in_service = min_in_service
 
     def check(self) -> None:
         for pool in self._ids:
@@ -393,6 +403,23 @@ class Addresses(Driver[Optional[Address]]):
             "held_by": holders(hold.record),
             "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
         }
+
+    def refusals(self, holds: list[Hold[Address | None]]) -> list[str]:
+        leaving = [hold.seen for hold in holds if hold.seen is not None and hold.condition in (NONE, TO_CHANGE) and hold.seen.state != DOWN]
+        short = (self._short(seen.pool, seen.name, self._pools.read(seen.pool)) for seen in leaving)
+        return [told for told in short if told]
+
+    def _short(self, pool: str, name: str, body: dict[str, Any]) -> str | None:
+        """A sentence if too few addresses would stay in service. One that is being given back gets nothing before Azure has finished."""
+        if self._min_in_service is None:
+            return None
+        returning = {record["subject"]["address"] for record in self._store.records(pool) if record["phase"] == RESTORING}
+        members = [
+            {"server": each.name, "in_service": each.state != DOWN and each.name not in returning, "backup": False}
+            for each in self._pools.addresses(pool, body)
+        ]
+        short = shortage(self._min_in_service, name, members, "pool " + pool.split("/")[-1])
+        return "%s stays: %s." % (name, short) if short else None
 
     def untouched(self, hold: Hold[Address | None]) -> bool:
         return self._request.present
@@ -473,6 +500,11 @@ class Addresses(Driver[Optional[Address]]):
                 if not address.settled:
                     hold.waiting_for = "Azure is still changing %s" % pool
                 return address.settled
+            # Another run may have taken out another address since, and Azure takes this write only if nobody has changed what was read here.
+            short = self._short(pool, name, body) if state == DOWN and not written else None
+            if short:
+                hold.waiting_for = short
+                return False
             if written == WRITES:
                 shown = "the provisioning state of a change that failed" if address.failed else address.state
                 raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, shown))

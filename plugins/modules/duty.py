@@ -59,8 +59,8 @@ options:
     default: ""
   min_in_service:
     description:
-      - How many servers of each backend of V(haproxy), or upstream of V(nginx), must stay in service, a number or a percentage such as V(50%). If too few
-        would stay, the host stays, too, and RV(waiting_for) says so.
+      - How many servers of each backend of V(haproxy), upstream of V(nginx) or pool of V(azure_load_balancer) must stay in service, a number or a percentage
+        such as V(50%). If too few would stay, the host stays, too, and RV(waiting_for) says so.
       - Without this option nothing is counted.
     type: str
   force:

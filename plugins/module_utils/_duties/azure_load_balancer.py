@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import DOWN, TO_CHANGE, TO_RESTORE, Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError, azure_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
@@ -73,7 +73,8 @@ class AzureLoadBalancerDuty(Duty):
 
     def change(self, act: Act) -> dict[str, Any]:
         seconds = max(act.timeout, STEP_SECONDS)
-        engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds)
+        least = least_of({"min_in_service": act.min_in_service})
+        engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds, least)
         up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
         return outcome(engine, still=[in_rotation("%s in pool %s" % (self._known_as, self._short))] if up else [])
 
@@ -100,6 +101,7 @@ def hold_spec() -> dict[str, Any]:
         pools={"type": "list", "elements": "str", "required": True},
         address={"type": "str"},
         ip_address={"type": "str"},
+        min_in_service={"type": "str"},
         timeout={"type": "float", "default": 60},
     )
 
@@ -109,16 +111,26 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     timeout = check_seconds("timeout", params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
-    return _change(machine, params, request, params["pools"], params["address"], params["ip_address"], timeout).result("addresses")
+    engine = _change(machine, params, request, params["pools"], params["address"], params["ip_address"], timeout, least_of(params))
+    result = engine.result("addresses")
+    return dict(result, refused=engine.refused, done=result["done"] and not engine.refused)
 
 
 def _change(
-    machine: Machine, access: Mapping[str, Any], request: Request, where: list[str], address: str | None, ip_address: str | None, seconds: float
+    machine: Machine,
+    access: Mapping[str, Any],
+    request: Request,
+    where: list[str],
+    address: str | None,
+    ip_address: str | None,
+    seconds: float,
+    least: int | str | None = None,
 ) -> Engine[Any]:
     """C(seconds): for all of it."""
     pools = Pools(Client(access, seconds, machine.monotonic, machine.sleep), dry=machine.check_mode)
     store = TagStore(pools)
-    engine = Engine(Addresses(pools, store, request, where, address or None, ip_address or None, seconds), store, request, machine.monotonic, machine.sleep)
+    driver = Addresses(pools, store, request, where, address or None, ip_address or None, seconds, least)
+    engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else max(seconds - STEP_SECONDS, 0.0))
     return engine
 

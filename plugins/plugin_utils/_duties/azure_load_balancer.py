@@ -143,7 +143,8 @@ class AzureLoadBalancer(TrafficDuty):
         if failed:
             reason = str(act.get("msg") or "Azure was not asked")
         else:
-            reason = "; ".join([*([act["waiting_for"]] if act.get("waiting_for") else []), *conflicts]) or _state(settings, addresses)
+            waits = [*(act.get("refused") or ()), *([act["waiting_for"]] if act.get("waiting_for") else [])]
+            reason = "; ".join([*waits, *conflicts]) or _state(settings, addresses)
         return {
             "done": not failed and bool(act.get("done")) and not in_rotation,
             "changed": any(map(is_changed, acts)),
@@ -186,7 +187,8 @@ class AzureLoadBalancer(TrafficDuty):
 
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
         known = dict(settings["access"], pools=[settings["pool"]], timeout=STEP_SECONDS, **settings["known_as"])
-        yield CONTROLLER, "azure_load_balancer_hold", dict(known, **hold)
+        least = {"min_in_service": step.get("min_in_service")} if direction == "out" else {}
+        yield CONTROLLER, "azure_load_balancer_hold", dict(known, **least, **hold)
 
     def names(self, record: Json) -> tuple[str, str]:
         name = record.get("for_server") or record["subject"]["address"]
@@ -208,6 +210,11 @@ def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:
     return f"{place_name(settings)} is {'held' if held else 'not held'} ({said})"
 
 
+def _serves(address: Json) -> bool:
+    """Whether Azure sends it new connections. What is being given back gets none before Azure has finished."""
+    return bool(address["admin_state"] != DOWN and address["condition"] != "restoring")
+
+
 def _place(settings: BalancerSettings, machine: MachineObservation, address: Json) -> Place:
     label = place_name(settings)
     condition = CONDITIONS[address["condition"]]
@@ -218,7 +225,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         machine=CONTROLLER,
         in_rotation=in_rotation,
         state=address["admin_state"],
-        serves=address["admin_state"] != DOWN,
+        serves=_serves(address),
         busy=azure_address(place_name(settings), address),
         seen=machine.looked_at,
         # Azure has said that it is done. Only the host itself can tell more.
@@ -230,7 +237,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         group=Group(
             (machine.key, address["pool"].lower()),
             f"pool {pool_name(settings)}",
-            tuple({"server": each["name"], "in_service": each["admin_state"] != DOWN, "backup": False} for each in others),
+            tuple({"server": each["name"], "in_service": _serves(each), "backup": False} for each in others),
         ),
         member=address["name"],
         # Azure does not tell what its probes see.

@@ -620,3 +620,46 @@ def test_azure_identity_is_asked_once_for_a_credential_and_again_for_each_token(
     with pytest.raises(arm.AuthenticationError, match="got no token: Please run az login"):
         client.get("/subscriptions/s", "2024-05-01")
     assert identity == [options, *["https://arm.example/.default"] * 2]
+
+
+def serving(azure):
+    return [name for name in "abd" if azure.state(name) != "Down"]
+
+
+def test_too_few_others_refuse_the_hold(azure):
+    """Three of four are in service."""
+    assert azure.hold("a", min_in_service="2")["refused"] == []
+    told = azure.hold("b", min_in_service="2")
+    assert (told["changed"], told["refused"]) == (False, ["b stays: 2 of 4 in service in pool web, 2 must stay."])
+    assert serving(azure) == ["b", "d"] and len(azure.balancer()["tags"]) == 2
+    assert azure.hold("b", min_in_service="50%")["refused"] and azure.hold("b", min_in_service="1")["refused"] == []
+    # What is out already is held for further events.
+    assert azure.hold("a", event_ids=[OTHER_EVENT], min_in_service="3")["addresses"][0]["held_by"] == [EVENT, OTHER_EVENT]
+
+
+def test_what_is_given_back_counts_when_azure_has_finished(azure):
+    azure.hold("a", timeout=20.0)
+    azure.settings(operation_seconds=4)
+    assert not azure.release("a", timeout=3.0)["done"] and azure.state("a") != "Down"
+    assert azure.hold("b", min_in_service="2", timeout=3.0)["refused"] == ["b stays: 2 of 4 in service in pool web, 2 must stay."]
+    assert azure.release("a", timeout=20.0)["done"] and azure.hold("b", min_in_service="2", timeout=20.0)["done"]
+
+
+def test_two_controllers_take_out_no_server_too_many(azure, monkeypatch):
+    """Each has seen two others in service. Azure takes only the first write of both."""
+    write, other = balancer.Pools.write, []
+
+    def write_after_another(pools, pool, body, name, *more):
+        if not other:
+            other.append(name)
+            azure.hold("b", min_in_service="2")
+        return write(pools, pool, body, name, *more)
+
+    monkeypatch.setattr(balancer.Pools, "write", write_after_another)
+    told = azure.hold("a", min_in_service="2")
+    monkeypatch.setattr(balancer.Pools, "write", write)
+    assert other and not told["done"] and told["refused"] == ["a stays: 2 of 4 in service in pool web, 2 must stay."]
+    assert serving(azure) == ["a", "d"] and azure.hold("a", min_in_service="1")["done"]
+    azure.release("a")
+    azure.release("b")
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}

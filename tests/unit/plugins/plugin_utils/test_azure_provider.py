@@ -55,6 +55,19 @@ def test_what_a_state_means(seen, rotates, condition, must_go_out):
     assert bool(place.conflict) == (condition == CHANGED)
 
 
+def test_what_is_being_given_back_does_not_serve_yet():
+    others = [address("b", condition="restoring", settled=False), address("c", condition="restoring", state="Down"), address("d", settled=False)]
+    (place,) = traffic(address(), *others).places
+    assert [(server["server"], server["in_service"]) for server in place.group.servers] == [("a", True), ("b", False), ("c", False), ("d", True)]
+    assert place.serves and not traffic(address(condition="restoring", settled=False)).places[0].serves
+
+
+def test_the_minimum_goes_along_on_the_way_out_alone():
+    step = {"min_in_service": 2}
+    least = [options.get("min_in_service") for way in ("out", "in") for _machine, _module, options in PROVIDER.acts(SETTINGS, way, {"state": "present"}, step)]
+    assert least == [2, None]
+
+
 def test_a_host_may_be_known_by_its_ip_address():
     settings = settings_of("azure_load_balancer", {**ENTRY, "address": "", "ip_address": "10.0.0.4"}, "web1")
     assert [place.member for place in traffic(address("x"), settings=settings).places] == ["x"]
