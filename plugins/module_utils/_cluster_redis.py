@@ -305,9 +305,12 @@ class Redis(Member):
             return "%s may become the master of %s and is not linked to it" % (", ".join(unlinked), self.master)
         try:
             with self._electable_replicas() as replicas:
+                never = self._never(replicas)
                 behind = self._lacking(replicas, TOO_FAR_BEHIND)
         except MemberError as error:
             return "Sentinel may make any of these replicas the master of %s, and one does not tell how much it has: %s" % (self.master, str(error).rstrip("."))
+        if never:
+            return never
         return "writes are not made to wait, because a replica cannot get all of them soon: %s" % listed(behind) if behind else None
 
     def _flags(self) -> list[str]:
@@ -345,6 +348,11 @@ class Redis(Member):
                 servers.append(self._connect("Redis", address, self.options["username"], "password_file"))
                 stack.callback(servers[-1].close)
             yield servers
+
+    def _never(self, replicas: list[Server]) -> str | None:
+        """That Sentinel may choose a replica whose own priority is 0. It asks only every ten seconds, and the host of that replica may be about to go."""
+        never = [replica.name for replica in replicas if _fields(replica.call("INFO", "replication")).get("slave_priority") == "0"]
+        return "Sentinel does not know yet that %s never becomes the master of %s" % (listed(never), self.master) if never else None
 
     def _lacking(self, replicas: list[Server], allowed: int = 0) -> list[str]:
         """Which of these replicas lack more than these bytes of what was written here, and why, in words."""
@@ -401,10 +409,10 @@ class Redis(Member):
 
     def _start_failover(self) -> None:
         with self._electable_replicas() as replicas:
-            behind = self._lacking(replicas, TOO_FAR_BEHIND)
-            if behind or not replicas:
+            never, behind = self._never(replicas), self._lacking(replicas, TOO_FAR_BEHIND)
+            if never or behind or not replicas:
                 # Writes would wait for nothing.
-                what = listed(behind) or "Sentinel knows no replica that can become the master of %s" % self.master
+                what = never or listed(behind) or "Sentinel knows no replica that can become the master of %s" % self.master
                 raise MemberError("%s was not told to hand over: %s." % (self._here.name, what))
             deadline = self.monotonic() + CATCH_UP_SECONDS
             waits = False

@@ -88,6 +88,7 @@ class Node:
         self.run_id = run_id
         self.master = master
         self.priority = "100"
+        self.told_priority = None  # what Sentinel still believes
         self.offset = 1000
         self.replid = "8f2c"
         self.flags = "slave" if master else "master"
@@ -171,7 +172,7 @@ class Model:
     def sentinel_replicas(self, _name):
         return [
             ["name", "%s:%d" % address, "ip", address[0], "port", str(address[1]), "runid", node.run_id, "flags", node.flags]
-            + ["master-link-status", node.link, "slave-priority", node.priority, "slave-repl-offset", "12"]
+            + ["master-link-status", node.link, "slave-priority", node.told_priority or node.priority, "slave-repl-offset", "12"]
             for address, node in self.nodes.items()
             if address != self.named
         ]
@@ -196,6 +197,7 @@ class Model:
         else:
             link = "up" if node.link == "ok" else "down"
             lines = ["role:slave", f"master_host:{node.master[0]}", f"master_link_status:{link}", f"slave_repl_offset:{node.offset}"]
+            lines.append(f"slave_priority:{node.priority}")
         return "\r\n".join(["# Replication", *lines, f"master_replid:{node.replid}", f"master_repl_offset:{node.offset}", ""])
 
     @staticmethod
@@ -368,6 +370,18 @@ def test_sentinel_may_choose_a_replica_that_is_not_linked(model):
     assert spare(model) == "10.0.0.3:6379 may become the master of shop and is not linked to it"
     model.nodes[THREE].priority = "0"
     assert spare(model) is None
+
+
+def test_a_replica_that_has_just_gone_out_for_another_event_is_not_chosen(model):
+    """Sentinel asks for its priority only every ten seconds."""
+    model.nodes[THREE].priority, model.nodes[THREE].told_priority = "0", "100"
+    told = "Sentinel does not know yet that Redis at 10.0.0.3:6379 never becomes the master of shop"
+    assert spare(model) == told
+    with pytest.raises(MemberError, match=f"was not told to hand over: {told}"):
+        out(model)
+    assert model.told == []
+    model.nodes[THREE].told_priority = "0"
+    assert spare(model) is None and out(model).ours
 
 
 def test_sentinels_that_are_too_few(model):
