@@ -164,12 +164,13 @@ class TestLong:
         node = cluster["redis1"]
         waits = {}
 
-        def waited():
-            # Sentinel learns the priorities within ten seconds.
+        def knows():
+            # Sentinel learns the priorities within ten seconds. Until then the replicas themselves tell them.
             waits.update(hold(tmp_path, node, check=True))
-            return not waits["done"]
+            assert not waits["done"], waits
+            return waits["waiting_for"].startswith("no replica")
 
-        until(waited, 30, "Sentinel knows the priorities")
+        until(knows, 30, "Sentinel knows the priorities")
         waits = hold(tmp_path, node)
         assert not waits["changed"] and waits["waiting_for"].startswith(f"no replica of {GROUP} can become its master")
         assert node.role == "master"
