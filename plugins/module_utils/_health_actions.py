@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 OUT, IN = "out", "in"
 
 COMMAND_SECONDS = 30
-# A file whose time lies so many seconds in the future was made now. If it lies further, the clock was set back.
-CLOCK_SECONDS = 60
 # How a file of ours begins. The record follows, because the file may outlive it. A file with another beginning was written by somebody else.
 MARK = "graceful.azure keeps this host out of its load balancer for a scheduled event\n"
 # Where a file is whose absence means out, while it is held.

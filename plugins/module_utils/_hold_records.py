@@ -16,6 +16,7 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 VERSION = 1
 DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
 LOCK_SECONDS = 10.0
+# A file whose time lies so many seconds in the future was made now. If it lies further, the clock was set back.
+CLOCK_SECONDS = 60
 SIZE_LIMIT = 1 << 20
 # Bytes of a record besides its events, and by which it may grow until it is released.
 ROOM = 16 << 10
@@ -237,7 +240,18 @@ class Store:
         else:
             self._drop(path)
 
+    def unchanged_for(self) -> float:
+        """For how many seconds no record has come or gone, as the folder tells: for ever if there is none, or if the clock was set back since."""
+        return _ago(*self._times())
+
     # How the files are reached. Another platform has a store that reaches them otherwise.
+
+    def _times(self) -> tuple[float, float | None]:
+        """The time now, and that at which the folder has changed last; None if there is none."""
+        try:
+            return time.time(), os.stat(self.state_dir).st_mtime
+        except OSError:
+            return time.time(), None
 
     def _load(self, path: str) -> Record | None:
         return read_record(path, missing_ok=True)
@@ -299,6 +313,10 @@ class Store:
                     self.state_dir,
                 )
             self._sleep(0.02)
+
+
+def _ago(now: float, then: float | None) -> float:
+    return math.inf if then is None or then > now + CLOCK_SECONDS else max(0.0, now - then)
 
 
 def to_bytes(content: object) -> bytes:

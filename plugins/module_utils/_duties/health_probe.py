@@ -219,7 +219,7 @@ def is_idle(seen: Mapping[str, Any]) -> bool:
 
 
 def _nothing(store: Any) -> dict[str, Any]:
-    return {"answer": None, "notice_left": None, "probe": None, "connections": [], "holds": store.records(KIND)}
+    return {"answer": None, "notice_left": None, "passing_for": None, "probe": None, "connections": [], "holds": store.records(KIND)}
 
 
 def _state_dir_problem(health: Any, state_dir: str) -> str | None:
@@ -264,9 +264,11 @@ class Look:
         if answer["state"] == "failing":
             # The balancer needs its time to notice, whoever made the answer fail.
             left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
+        # Not for longer, if a hold of ours was released since, or the host was booted.
+        passing_for = None if answer["state"] == "failing" else round(min(self._store.unchanged_for(), self._health.clock()), 3)
         found = self._health.connections(self._params["ports"]) if self._params["ports"] else []
         connections = [entry for entry in found if entry["peer"] not in self._peers]
-        return {"answer": answer, "notice_left": left, "probe": self._ask(), "connections": connections, "holds": holds}
+        return {"answer": answer, "notice_left": left, "passing_for": passing_for, "probe": self._ask(), "connections": connections, "holds": holds}
 
     def _note(self, answer: dict[str, Any]) -> None:
         """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""

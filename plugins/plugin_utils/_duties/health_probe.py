@@ -202,18 +202,13 @@ class HealthProbe(TrafficDuty):
             "conflicts": gathered(acts, "conflicts"),
         }
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
-        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
-        result, group = machine.result, _group(settings, hosts, machines)
-        if result.get("answer") is None:
-            why = unread(place_name(settings), result)
-            if why.kind is Kind.UNREAD and not host.observation.reached:
-                # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
-                place = Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,), group=group, member=settings["server"], health=NOBODY)
-                return Traffic((place,), serves=False)
-            return Traffic(serves=False, unread=(why,))
-        place = _place(settings, machine, group)
-        return Traffic((place,), serves=result["answer"]["state"] != "failing")
+    def traffic_of_all(
+        self, asked: Sequence[tuple[Host, BalancerSettings]], hosts: dict[str, Host], machines: Machines, addresses: Addresses
+    ) -> Iterator[Traffic]:
+        pools = [_pool(settings) for _host, settings in asked]
+        groups = _groups(asked, pools, machines)
+        for (host, settings), pool in zip(asked, pools):
+            yield _traffic(settings, host, machines, groups.get(pool))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         # The look at the host has read those on its disk.
@@ -285,25 +280,42 @@ def _is_at(url: Any, port: Any) -> bool:
     return bool(url) and is_url(url) and _address(url)[:2] == ("localhost", port)
 
 
+def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: Group | None) -> Traffic:
+    machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+    result = machine.result
+    if result.get("answer") is None:
+        why = unread(place_name(settings), result)
+        if why.kind is Kind.UNREAD and not host.observation.reached:
+            # The host is silent, or about to be. That is told of the host, and nothing can be done at its health answer.
+            place = Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,), group=group, member=settings["server"], health=NOBODY)
+            return Traffic((place,), serves=False)
+        return Traffic(serves=False, unread=(why,))
+    place = _place(settings, machine, group)
+    return Traffic((place,), serves=result["answer"]["state"] != "failing")
+
+
 def _pool(settings: BalancerSettings) -> tuple[str, ...]:
     """What the hosts of one balancer have in common, as far as settings tell. Some name themselves in C(url)."""
     alike = (settings.get("name", KIND), settings["action"], sorted(settings["given"].items()), settings["notice"], settings["ports"])
     return (*map(str, alike), *map(str, _address(settings["url"] or "")[1:]))
 
 
-def _group(settings: BalancerSettings, hosts: dict[str, Host], machines: Machines) -> Group | None:
+def _groups(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[tuple[str, ...]], machines: Machines) -> dict[tuple[str, ...], Group]:
     """The targets whose duties are alike. None for a host alone: others may be behind its balancer, but none that waiting would bring back."""
-    pool = _pool(settings)
-    members = [(other, theirs) for other in hosts.values() for duty, theirs in other.balancers if duty.name == KIND and _pool(theirs) == pool]
-    if len(members) < 2:
-        return None
-    return Group(pool, f"the pool of the duty {pool[0]}", tuple(_server(other, theirs, machines) for other, theirs in members))
+    members: dict[tuple[str, ...], list[tuple[Host, BalancerSettings]]] = {}
+    for one, pool in zip(asked, pools):
+        members.setdefault(pool, []).append(one)
+    return {
+        pool: Group(pool, f"the pool of the duty {pool[0]}", tuple(_server(host, settings, machines) for host, settings in found))
+        for pool, found in members.items()
+        if len(found) > 1
+    }
 
 
 def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
     """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out."""
     result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
-    name, silent, left = settings["server"], None, _joins_in(host, settings, result.get("at"))
+    name, silent, left = settings["server"], None, _joins_in(host, settings, result)
     if result.get("answer") is None:
         silent = unread(name, result).text
     elif not _passes(result):
@@ -314,12 +326,18 @@ def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
     return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent}
 
 
-def _joins_in(host: Host, settings: BalancerSettings, at: float | None) -> float:
-    """Seconds after which the balancer must have noticed that a host answers again. C(at): when that was last seen, by the controller's clock."""
+def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:
+    """Seconds after which the balancer must have noticed that a host answers again. Where another run has seen it come back, the host itself tells that."""
+    back_at, at = host.memory.back_at, look.get("at")
     if host.memory.unserved:
-        return float(settings["notice"])
-    back_at = host.memory.back_at
-    return 0.0 if back_at is None or at is None else float(settings["notice"]) - (at - back_at)
+        passing_for = 0.0
+    elif back_at is None or at is None:
+        # None: it fails, or this is a journal of a version that did not tell it.
+        known = look.get("passing_for")
+        passing_for = math.inf if known is None else float(known)
+    else:
+        passing_for = at - back_at
+    return float(settings["notice"]) - passing_for
 
 
 def _passes(look: Result) -> bool:

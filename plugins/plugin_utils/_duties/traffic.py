@@ -68,6 +68,12 @@ class TrafficDuty(Duty):
         """
         return Traffic()
 
+    def traffic_of_all(
+        self, asked: Sequence[tuple[Host, BalancerSettings]], hosts: dict[str, Host], machines: Machines, addresses: Addresses
+    ) -> Iterable[Traffic]:
+        """The same for all hosts that have such a duty, in their order. It is asked once in a pass: here is the place for what they have in common."""
+        return (self.traffic(settings, host, hosts, machines, addresses) for host, settings in asked)
+
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
         return ()

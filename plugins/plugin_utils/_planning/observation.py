@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,7 @@ def observe(document: Document) -> Observed:
     hosts = {name: _meet_host(name, document, memory.hosts[name]) for name in document.settings}
     _refuse_shared_folders(hosts)
     addresses = addresses_of(hosts.values(), document.run.partial)
-    for host in hosts.values():
-        _meet_traffic(host, hosts, document, addresses)
+    _meet_traffic(hosts, document, addresses)
     events = meet_events(hosts, memory.events, now)
     read_holds(hosts, events, document.machines, now, ours={*TASKS, *(name for provider in TRAFFIC.values() for name in provider.tasks)})
     for event in events.values():
@@ -134,16 +134,27 @@ def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
             host.fatal.append(Reason(Kind.MISTAKE, why))
 
 
-def _meet_traffic(host: Host, hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:
-    """Where traffic reaches the host, and which balancers could not be read."""
-    host.traffic = joined([(balancer, balancer[0].traffic(balancer[1], host, hosts, document.machines, addresses)) for balancer in host.balancers])
+def _meet_traffic(hosts: dict[str, Host], document: Document, addresses: Addresses) -> None:
+    """Where traffic reaches each host, and which balancers could not be read."""
+    asked: dict[str, list[tuple[Host, BalancerSettings]]] = {}
+    for host in hosts.values():
+        for provider, settings in host.balancers:
+            asked.setdefault(provider.name, []).append((host, settings))
+    told = {name: iter(TRAFFIC[name].traffic_of_all(found, hosts, document.machines, addresses)) for name, found in asked.items()}
+    for host in hosts.values():
+        host.traffic = joined([(balancer, next(told[balancer[0].name])) for balancer in host.balancers])
+        _note_traffic(host, document.now)
+
+
+def _note_traffic(host: Host, now: float) -> None:
+    """What follows from it for a host."""
     # While a balancer cannot be read, it leads where it led.
     told = set(host.memory.ports) if host.blind else set()
     host.told_ports = sorted(told.union(*(place.ports for place in host.places if not place.owner)))
     host.fatal.extend(reasons(Kind.MISTAKE, host.traffic.mistakes))
     host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
     if host.blind:
-        host.blind_since = document.now if host.memory.blind_since is None else host.memory.blind_since
+        host.blind_since = now if host.memory.blind_since is None else host.memory.blind_since
         if not host.places and host.traffic.is_helpless:
             host.fatal.extend(host.blind)
 

@@ -103,6 +103,10 @@ class Records(Store):
         """The folder, with its variables resolved by the host."""
         return self._windows.look(max_age=60.0).folder.path
 
+    def _times(self) -> tuple[float, float | None]:
+        seen = self._windows.look(max_age=60.0)
+        return seen.now, seen.folder.changed if seen.folder.kind == "folder" else None
+
     def _load(self, path: str) -> Json | None:
         content = self._read_files().get(ntpath.basename(path))
         return None if content is None else _parse(content, path)

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -251,6 +253,23 @@ def test_what_an_operator_took_out_a_moment_ago_is_not_out_yet(host, monkeypatch
     # The clock was set back: nobody knows since when.
     ago = -3600.0
     assert host.see()["notice_left"] == 0
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_for_how_long_it_has_passed_since_a_hold_was_released(host, monkeypatch):
+    """So a run knows it that has not seen the release."""
+    host.hold("A")
+    assert host.see()["passing_for"] is None
+    host.release("A")
+    assert host.see()["passing_for"] < 5
+    os.utime(host.state_dir, (time.time() - 40,) * 2)
+    assert 40 <= host.see()["passing_for"] < 45
+    # No longer than since the boot, also where no record was ever there, or the clock was set back.
+    for then in (0.0, time.time() + 3600):
+        os.utime(host.state_dir, (then, then))
+        assert host.see()["passing_for"] == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5)
+    shutil.rmtree(host.state_dir)
+    assert Store(host.state_dir).unchanged_for() == math.inf
 
 
 def test_a_unit_that_an_operator_stopped_a_moment_ago_is_not_out_yet():

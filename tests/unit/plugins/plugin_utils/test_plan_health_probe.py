@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
@@ -29,7 +30,8 @@ class Probed(Model):
         self.unanswered = {}
         self.unread = set()
         self.answers = {
-            name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True} for name in self.names
+            name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True, "back_at": 0.0}
+            for name in self.names
         }
 
     def _condition(self, mine):
@@ -76,7 +78,8 @@ class Probed(Model):
         holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
-            "notice_left": left, "probe": probe, "connections": [], "new_connections": [], "quiet_for": 2.0,
+            "notice_left": left, "passing_for": None if fails else self.now - mine["back_at"],
+            "probe": probe, "connections": [], "new_connections": [], "quiet_for": 2.0,
             "closed_ago": 60.0, "idle": False, "holds": holds, "problem": None, "state_dir_problem": None,
         }  # fmt: skip
 
@@ -97,7 +100,7 @@ class Probed(Model):
         mine = self.answers[name]
         left = {event_id: entry for event_id, entry in mine["events"].items() if event_id not in step["event_ids"]}
         if mine["events"] and not left:
-            mine["fails_since"] = None
+            mine.update(fails_since=None, back_at=self.now)
         mine["events"] = left
 
     def said(self, name):
@@ -300,6 +303,20 @@ def test_two_events_at_once_take_out_one_host_after_the_other():
     assert not site.finish()["failed_run"] and site.out() == set()
 
 
+def test_after_a_kill_too_a_host_that_is_back_counts_when_the_balancer_must_have_noticed():
+    site = _two_reboots()
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.over("e1")
+    site.until(lambda _outcome: site.out() == set(), passes=20)
+    back = site.answers["web1"]["back_at"]
+    site.killed()
+    site.go()
+    assert site.said("web2")[1].startswith(SHORT.partition("{}")[0] + " (web1: the balancer notices within")
+    site.until(lambda _outcome: "web2" in site.out(), passes=20)
+    assert NOTICE <= site.now - site.pass_seconds - back < NOTICE + 3 * site.pass_seconds
+
+
 def test_check_mode_says_who_would_wait():
     site = _two_reboots()
     site.run["check"] = True
@@ -387,3 +404,17 @@ def test_one_that_fails_its_own_probe_is_not_kept():
     site.answers["web1"]["url_passes"] = False
     site.announce("e1", "web1")
     site.until(lambda _outcome: site.out() == {"web1"}, passes=5)
+
+
+def test_a_pool_is_put_together_once_in_a_pass(monkeypatch):
+    """Its cost would grow by the square of its hosts."""
+    asked = []
+    monkeypatch.setattr(health_probe, "_passes", lambda look, passes=health_probe._passes: asked.append(look) or passes(look))
+    numbers = []
+    for hosts in (4, 8):
+        site = Probed(hosts=hosts)
+        site.announce("e1", "web1")
+        asked.clear()
+        site.decide()
+        numbers.append(len(asked))
+    assert numbers[1] == 2 * numbers[0]

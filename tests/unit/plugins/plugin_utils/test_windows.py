@@ -26,7 +26,7 @@ from tests.support.checkout import ROOT
 from tests.support.patience import patient
 from tests.support.windows.action import Action, Killed
 from tests.support.windows.inventory import fetch_collections
-from tests.support.windows.model import EVERYBODY, FULL, READ, ModelledHost
+from tests.support.windows.model import EVERYBODY, FULL, PROGRAM_DATA, READ, ModelledHost
 
 FOLDER = r"C:\ProgramData\graceful_azure"
 URI = "ansible.windows.win_uri"
@@ -687,6 +687,15 @@ class TestHealthFile:
         look = Action(host).run("health_probe_info", notice=12, **self.OUT)
         assert look["answer"]["condition"] == "already_out" and look["answer"]["failing_for"] == pytest.approx(told, abs=2)
         assert look["notice_left"] == pytest.approx(max(0.0, 12 - told), abs=2) and look["idle"] == (told > 12)
+
+    @pytest.mark.parametrize(("changed_ago", "told"), [(30.0, 30.0), (1e9, 7000.0)])
+    def test_for_how_long_it_has_passed_since_a_hold_was_released(self, host, changed_ago, told):
+        Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
+        Action(host).run("health_probe_hold", state="absent")
+        with host.change() as state:
+            state["booted"] = time.time() - 7000
+            state["changed"] = {ntpath.join(PROGRAM_DATA, "graceful_azure").lower(): time.time() - changed_ago}
+        assert Action(host).run("health_probe_info", **self.OUT)["passing_for"] == pytest.approx(told, abs=2)
 
     def test_since_when_the_file_of_an_operator_is_gone(self, host):
         with host.change() as state:
