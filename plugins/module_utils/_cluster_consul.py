@@ -60,7 +60,7 @@ class Consul(Member):
             reason = check.get("Notes") if isinstance(check, dict) else None
             if not isinstance(reason, str):
                 raise self._nonsense("/v1/agent/checks", "the check %s has no notes" % MAINTENANCE)
-        ours = reason is not None and (reason == OWNER or reason.startswith(OWNER + " ("))
+        ours = _is_ours(reason)
         return Seen(
             member=node,
             ours=ours,
@@ -118,15 +118,24 @@ class Consul(Member):
         if len(others) < majority and len(voters) == len(able):
             # There are so few servers that no waiting helps.
             return None
-        alive = [peer for peer, found in others.items() if found and found[0].get("Status") == ALIVE]
-        if len(alive) >= majority:
+        leaving = self._held()
+        alive = [found[0] for found in others.values() if found and found[0].get("Status") == ALIVE]
+        staying = [member for member in alive if member.get("Name") not in leaving]
+        if len(staying) >= majority:
             return None
-        return "without %s the servers of Consul would lose their majority: %d of the other %d answer, and %d are needed" % (
+        gone = sorted(str(member.get("Name")) for member in alive if member not in staying)
+        return "without %s the servers of Consul would lose their majority: %d of the other %d answer%s, and %d are needed" % (
             node,
-            len(alive),
+            len(staying),
             len(others),
+            " and stay (%s is out for an event)" % listed(gone) if gone else "",
             majority,
         )
+
+    def _held(self) -> set[str]:
+        """The nodes that are in maintenance mode because of us: each of them may go at any moment, although it answers."""
+        checks = (check for check in self._list("/v1/health/state/critical") if isinstance(check, dict) and check.get("CheckID") == MAINTENANCE)
+        return {str(check.get("Node")) for check in checks if _is_ours(check.get("Notes"))}
 
     def _servers(self) -> dict[tuple[str, int], list[dict[str, Any]]]:
         """The members that are servers of Consul, by their addresses. Those that the token may not read are left out."""
@@ -242,6 +251,10 @@ class Consul(Member):
 
     def _nonsense(self, path: str, why: str) -> MemberError:
         return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
+
+
+def _is_ours(reason: object) -> bool:
+    return isinstance(reason, str) and (reason == OWNER or reason.startswith(OWNER + " ("))
 
 
 def _has_no_vote(member: dict[str, Any]) -> bool:

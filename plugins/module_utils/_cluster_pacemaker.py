@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,7 @@ class Pacemaker(Member):
         if state["standby"]:
             foreign = "Somebody else put the node %s into standby." % node
         self._others = sorted(name for name, found in nodes.items() if name != node and _can_serve(found) and name not in out)
+        self._leaving = [name for name in sorted(out) if name != node and name in nodes and _votes(nodes[name])]
         self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
         dc = status.find("./summary/current_dc")
         self._is_remote = own.get("type", "member") != "member"
@@ -138,9 +140,14 @@ class Pacemaker(Member):
             if "Quorum information" in out and "Votequorum information" not in out:
                 return None  # this corosync counts no votes
             return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, last_line(err or out, code))
+        votes = {name: int(number) for number, name in re.findall(r"^\s*\d+\s+(\d+)\s.*?(\S+)(?: \(local\))?$", out, re.MULTILINE)}
         own = re.search(r"^\s*\d+\s+(\d+)\s.*\(local\)", out, re.MULTILINE)
-        if found["Total votes"] - (int(own[1]) if own else 1) < found["Quorum"]:
-            return "without %s the cluster would lose its quorum: it has %d votes and needs %d" % (node, found["Total votes"], found["Quorum"])
+        # A node that we keep free votes, and may go at any moment.
+        going = (int(own[1]) if own else 1) + sum(votes.get(name, 1) for name in self._leaving)
+        if found["Total votes"] - going < found["Quorum"]:
+            also = " and %s, which is out already," % listed(self._leaving) if self._leaving else ""
+            told = "without %s%s the cluster would lose its quorum: it has %d votes and needs %d"
+            return told % (node, also, found["Total votes"], found["Quorum"])
         return None
 
     def _cib(self, *words: str) -> None:
@@ -161,6 +168,10 @@ def _is_name(text: str) -> bool:
 def _is_in_maintenance(status: ElementTree.Element) -> bool:
     options = status.find("./summary/cluster_options")
     return options is not None and options.get("maintenance-mode") == "true"
+
+
+def _votes(node: dict[str, str]) -> bool:
+    return node.get("online") == "true" and node.get("type", "member") == "member"
 
 
 def _can_serve(node: dict[str, str]) -> bool:

@@ -45,6 +45,7 @@ class World:
         self.peers = ["10.0.0.1:1", "10.0.0.1:2", "10.0.0.1:3"]
         self.members = [member_of("web1", 1), member_of("web2", 2), member_of("web3", 3), member_of("app1", 4, role="node")]
         self.servers = []
+        self.critical = []
         self.offers = [offer("web1", "passing", "passing"), offer("web2", "passing", "passing"), offer("web3", "critical", "passing")]
 
     def member(self, **options):
@@ -52,6 +53,7 @@ class World:
             "/v1/agent/self": {"Config": self.config, "Member": {}},
             "/v1/agent/checks": self.checks,
             "/v1/health/node/web1": self.catalog,
+            "/v1/health/state/critical": self.critical,
             "/v1/agent/services": self.services,
             "/v1/status/peers": self.peers,
             "/v1/agent/members": self.members,
@@ -146,6 +148,16 @@ class TestSpare:
         world.members[2] = member_of("web3", 3, status=4)
         assert world.spare() == "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
         world.config["Server"] = False
+        assert world.spare() is None
+
+    @pytest.mark.parametrize("reason", ["graceful.azure (E1)", "graceful.azure"])
+    def test_a_server_that_is_out_for_another_event_counts_as_gone(self, world, reason):
+        """It answers until it is rebooted. Nobody else may go meanwhile, also if another run has taken it out."""
+        world.critical = [dict(maintenance(reason), Node="web2")]
+        assert world.spare() == (
+            "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer and stay (web2 is out for an event), and 2 are needed"
+        )
+        world.critical = [dict(maintenance(reason), Node="app1"), dict(maintenance("a new disk"), Node="web2"), dict(WEB, Node="web3", Status="critical")]
         assert world.spare() is None
 
     @pytest.mark.parametrize("number", [2, 3])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
@@ -96,6 +97,20 @@ class TestSpare:
         tools.says("corosync-quorumtool", 0, answer("quorum.txt").replace("Quorum:           1", "Quorum:           2"), "")
         member, seen = look(tools)
         assert member.spare(seen) == "without web1 the cluster would lose its quorum: it has 2 votes and needs 2"
+
+    @pytest.mark.parametrize(("votes", "needed", "stays"), [(1, 2, True), (2, 2, True), (1, 1, False)])
+    def test_a_node_that_is_out_for_another_event_counts_as_gone(self, tools, votes, needed, stays):
+        """It votes until it is rebooted. Nobody else may go meanwhile, also if another run has taken it out."""
+        node = re.search(r"<node name=\"web2\".*?(?:/>|</node>)", answer("two_nodes.xml"), re.DOTALL)[0]
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace(node, node + node.replace("web2", "web3").replace('id="2"', 'id="3"')), "")
+        tools.says("cibadmin --query", 0, answer("constraints.xml").replace("web1", "web3"), "")
+        said = (
+            answer("quorum.txt").replace("Total votes:      2", f"Total votes:      {2 + votes}").replace("Quorum:           1", f"Quorum:           {needed}")
+        )
+        tools.says("corosync-quorumtool", 0, f"{said.rstrip()}\n         3          {votes} web3\n", "")
+        member, seen = look(tools)
+        told = f"without web1 and web3, which is out already, the cluster would lose its quorum: it has {2 + votes} votes and needs {needed}"
+        assert member.spare(seen) == (told if stays else None)
 
     def test_votes_that_nobody_tells(self, tools):
         """They are no reason to go."""

@@ -20,6 +20,7 @@ from tests.support.steps import steps_of
 
 HA = {"name": "ha", "type": "pacemaker"}
 RECORD = "cluster pacemaker ha"
+NEEDED = {"kubernetes": {"host": "https://10.0.0.1:6443", "api_key_file": "/etc/drain/token"}}
 
 
 def model_of(*steps, hosts=2, **more):
@@ -210,6 +211,52 @@ class TestOneAfterTheOther:
         model.announce("e1", "web1")
         model.announce("e2", "web3")
         model.until(lambda outcome: len(model.posted) == 2)
+
+
+@pytest.mark.parametrize("kind", sorted(TYPES))
+class TestASecondEventInEveryCluster:
+    """Whatever the type, one record has all events of a member, and a member that is out counts until the last of them is over."""
+
+    @pytest.fixture(name="model")
+    def make_model(self, kind):
+        return model_of({"name": "ha", "type": kind, **NEEDED.get(kind, {})}, hosts=3)
+
+    @staticmethod
+    def held(model, kind, name="web1"):
+        return sorted(model.hosts[name]["tasks"].get(f"cluster {kind} ha") or ())
+
+    def test_for_the_same_member(self, model, kind):
+        model.announce("e1", "web1", notice=600.0)
+        model.until(lambda outcome: model.posted)
+        model.announce("e2", "web1", notice=900.0)
+        model.until(lambda outcome: self.held(model, kind) == ["e1", "e2"])
+        model.start("e1")
+        model.go()
+        # What comes next is another run's.
+        model.killed()
+        model.over("e1")
+        for _pass in range(20):
+            model.go()
+            assert "e2" in self.held(model, kind) and not model.in_rotation("web1")
+        assert "e2" in str(model.posted)
+        model.start("e2")
+        model.over("e2")
+        assert not model.finish()["failed_run"] and self.held(model, kind) == [] and model.in_rotation("web1")
+
+    def test_for_another_member(self, model, kind):
+        model.announce("e1", "web1", notice=600.0)
+        model.until(lambda outcome: model.posted)
+        model.announce("e2", "web2", notice=900.0)
+        model.killed()
+        for _pass in range(10):
+            model.go()
+        waits = TYPES[kind].one_by_one
+        assert bool(self.held(model, kind, "web2")) is not waits
+        model.over("e1")
+        model.until(lambda outcome: self.held(model, kind, "web2") == ["e2"], passes=30)
+        assert self.held(model, kind) == [] or not waits
+        model.over("e2")
+        assert not model.finish()["failed_run"] and not self.held(model, kind) and not self.held(model, kind, "web2")
 
 
 class TestALostRecord:
