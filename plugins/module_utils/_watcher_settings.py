@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
+TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:,[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
 # How each action that asks somebody over the network may show who it is.
 AUTHS = {AWX: (TOKEN, HOST_CONFIG_KEY), EDA: (TOKEN, HMAC)}
 
@@ -43,6 +44,11 @@ def mistakes_in(values: Mapping[str, Any], prefix: str = "") -> list[str]:
         value = values[name]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 1:
             mistakes.append(f"{prefix}{name} must be a number of seconds from 1 up, not {value!r}.")
+    target = values.get("target")
+    if target and not TARGET.match(str(target)):
+        mistakes.append(f"{prefix}target must be the name of a group or a host, or several with commas between them, not {target!r}.")
+    if target and action == AWX and values["auth"] == HOST_CONFIG_KEY:
+        mistakes.append(f"{prefix}target is of no use with {prefix}auth {HOST_CONFIG_KEY}: a provisioning callback starts a job for this host alone.")
     if action in AUTHS:
         mistakes += _network_mistakes(action, values["auth"], values["url"], prefix)
     return mistakes

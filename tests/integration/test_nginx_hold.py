@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,7 @@ from tests.support.module import run_module, run_program
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
+from tests.support.receiver import certificate
 
 pytestmark = NEEDED
 # Some of it runs as another user.
@@ -1117,6 +1120,51 @@ def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
     bed.hold()
     assert bed.info(timeout=10, quiet=1)["idle"]
     assert bed.info()["servers"][0]["connections"] == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
+def test_encrypted_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed, tmp_path):
+    """Those of former workers, too, and those that were kept after a request that the reload has met."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path, "127.0.0.1"))
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            if self.path == "/slow":
+                begun.set()
+                go_on.wait(patient(10))
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_words):
+            """Nobody reads it."""
+
+    with contextlib.ExitStack() as servers:
+        for port in (bed.ports["one"], bed.ports["two"]):
+            server = servers.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer))
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            servers.callback(server.shutdown)
+        bed.up.write_text(bed.up.read_text().replace("server %s; }" % bed.two, "server %s backup; }" % bed.two))
+        site = bed.folder / "conf.d" / "site.conf"
+        site.write_text(site.read_text().replace("http://api/", "https://api/"))
+        bed.nginx.reload()
+        assert bed.answers(path="/api/") and bed.info()["servers"][0]["connections"] > 0
+        slow = "http://127.0.0.1:%d/api/slow" % bed.ports["door"]
+        client = threading.Thread(target=lambda: urllib.request.urlopen(slow, timeout=patient(20)).close(), daemon=True)
+        client.start()
+        assert begun.wait(patient(10))
+        bed.hold()
+        assert not bed.info()["idle"], "the request is still there"
+        go_on.set()
+        client.join()
+        assert bed.info(timeout=patient(10), quiet=1)["idle"]
+        assert [server["connections"] for server in bed.info()["servers"] if server["server"] == bed.one] == [0, 0]
 
 
 @STREAM_NEEDED

@@ -50,6 +50,11 @@ class TestReports:
         for task in (Task("appeared", [one], []), Task("changed", [], [one])):
             assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", **ALONE}
 
+    def test_a_target_of_the_settings(self):
+        """As the group with all hosts behind one health probe."""
+        document = document_of(Task("appeared", [event("E1", "vm-1")], []), "vm-1", "1.0.0", "web")
+        assert Reports().take(document, 0) == {"change": "reported", "target": "web", **ALONE, "lane": "web"}
+
     def test_each_vm_of_an_event_reports_it(self):
         reports = Reports()
         answers = [is_new(reports, now, event("E1", "vm-1", "vm-2", seconds=900 - now), host=host) for now, host in enumerate(("vm-1", "vm-2", "vm-1"))]

@@ -56,14 +56,14 @@ def target_of(task):
     return ",".join(name for name in names if _NAME.match(name)), [name for name in names if not _NAME.match(name)]
 
 
-def document_of(task, host, version):
-    """What commands, webhooks and files are told."""
+def document_of(task, host, version, target=None):
+    """What commands, webhooks and files are told. C(target): the host pattern of the settings, in place of the names of the VMs."""
     return {
         "source": "graceful.azure.event_watcher",
         "version": version,
         "host": host,
         "why": task.why,
-        "target": target_of(task)[0],
+        "target": target or target_of(task)[0],
         "events": task.events,
         "gone": task.gone,
     }
@@ -109,7 +109,7 @@ def ids_of(events):
 
 def begin(settings, task, host, version, run_lock, monotonic=time.monotonic, follow=None):
     """The action of the settings for this task, begun."""
-    document = document_of(task, host, version)
+    document = document_of(task, host, version, settings.target)
     follow = follow or Follow(settings.state_dir)
     # Of other VMs this host's records tell nothing.
     finished = follow.ended_well and all(map(_alone, task.gone)) and follow.is_settled(ids_of(task.gone))

@@ -28,6 +28,7 @@ DEFAULTS = {
     "auth": TOKEN,
     "secret_file": None,
     "ca_file": None,
+    "target": None,
     "path": None,
     "fast_path": [],
     "fast_path_undo": [],

@@ -52,6 +52,9 @@ def mistakes(**values):
         ({"action": "awx", "auth": "hmac"}, "must be one of token, host_config_key"),
         ({"action": "eda", "auth": "host_config_key"}, "must be one of token, hmac"),
         ({"action": "eda"}, "needs url"),
+        ({"action": "file", "target": "all:!web1"}, "target must be the name of a group or a host, or several with commas between them, not 'all:!web1'."),
+        ({"action": "file", "target": 7}, "target must be text, not 7."),
+        ({"action": "awx", "auth": "host_config_key", "target": "web"}, "target is of no use with auth host_config_key"),
         ({"action": "eda", "url": "https://eda.example.com/"}, "needs secret_file"),
     ],
 )
@@ -86,6 +89,7 @@ def test_a_password_in_an_address_is_not_repeated(secret):
     "values",
     [
         {"action": "awx", "url": TEMPLATE},
+        {"action": "awx", "url": TEMPLATE, "target": "web,db1.example.com"},
         {"action": "awx", "url": "https://aap.example.com/api/controller/v2/job_templates/drain++Default/", "auth": "host_config_key"},
         {"action": "awx", "url": "http://127.0.0.1:8043/api/v2/job_templates/7"},
         {"action": "eda", "url": "http://eda.example.com:5000/endpoint", "auth": "hmac"},
