@@ -384,9 +384,10 @@ def _places(
 
 
 def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Json]:
-    """What sends requests past the servers, in the backends that the settings name if they name any."""
+    """What sends requests past the servers, in the backends that the settings name if they name any. What is global belongs to no backend."""
     backends = settings["backends"]
-    return [line for line in machine.result.get("passes") or () if not backends or line["backend"] in backends]  # journals of older releases do not have it
+    found = machine.result.get("passes") or ()  # journals of older releases do not have it
+    return [line for line in found if not backends or line["backend"] in ("global", *backends)]
 
 
 def _ways(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, Count]]:

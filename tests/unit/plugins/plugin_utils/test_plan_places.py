@@ -10,6 +10,7 @@ import copy
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import haproxy_server
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import OF_CODE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
@@ -123,6 +124,19 @@ def test_what_leads_nobody_knows_where_is_told_and_its_connections_count():
     assert "2 requests of HAProxy on lb1 under way to 10.0.0.1, of no server" in model.said("web1")[1] and model.posted == []
     model.balancer["beside"] = {"10.0.0.1": 0}
     model.until(lambda outcome: model.posted)
+
+
+@pytest.mark.parametrize("backends", [None, ["www"]])
+@pytest.mark.parametrize("check", [False, True])
+def test_code_in_lua_is_told_before_an_event_whatever_backends_are_set(check, backends):
+    """It belongs to no backend, and what it sends is in no counter."""
+    model = Moving()
+    model.settings["web1"]["load_balancers"][0]["backends"] = backends
+    model.balancer["passes"] = [dict(passing("lua-load /x.lua", None, OF_CODE), backend="global")]
+    model.run = dict(model.run, check=check)
+    model.decide()
+    told = f"web1: nobody knows whether lua-load /x.lua in global on lb1 leads to it: {OF_CODE}"
+    assert told in model.outcome["warnings"]
 
 
 def test_requests_that_went_nobody_knows_where_between_two_looks_count():
