@@ -69,8 +69,13 @@ class Seen(NamedTuple):
     left: str | None
     # JSON values: what a diff shows, and what the record keeps from before the change.
     state: dict[str, Any]
-    # The ids of the events that are told with our name.
+    # The ids of the events that are told with our name, also where somebody else has undone what bore it and left the name.
     events: tuple[str, ...] = ()
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything there bears our name."""
+        return self.ours or bool(self.events)
 
 
 class MemberError(DriverError):
@@ -370,8 +375,8 @@ class Members(Driver[Seen]):
     def look(self) -> list[tuple[str, Seen, Record | None]]:
         seen = self._member.look()
         record = self._store.read(KIND, self._subject(seen))
-        if record is None and not self._request.present and self._member.bears_name and seen.ours:
-            # The record is lost, such as with a disk, and what was set is elsewhere.
+        if record is None and self._member.bears_name and (seen.is_named if not self._request.present else seen.events and not seen.ours):
+            # The record is lost, such as with a disk, and what was set is elsewhere, or somebody else has undone it.
             record = self._told_by(seen, {})
         return [(self._name, seen, record)]
 
@@ -382,7 +387,7 @@ class Members(Driver[Seen]):
         seen = self._member.look()
         # The step may have been renamed meanwhile.
         known = any((record["subject"]["type"], record["subject"]["member"]) == (self._type, seen.member) for record in self._store.records(KIND))
-        return self._told_by(seen, details) if seen.ours and not known else None
+        return self._told_by(seen, details) if seen.is_named and not known else None
 
     def _told_by(self, seen: Seen, details: dict[str, Any]) -> Record:
         events: Events = {event_id: {"since": self._request.now, "reason": "", "details": dict(details)} for event_id in seen.events}

@@ -122,7 +122,8 @@ class Kubernetes(Member):
             foreign=foreign,
             left=self._left(self._pods()),
             state={"unschedulable": cordoned, "annotation": _annotations(node).get(ANNOTATION)},
-            events=ids_in(str(_annotations(node).get(ANNOTATION))) if ours else (),
+            # `kubectl uncordon` leaves them.
+            events=ids_in(str(_annotations(node).get(ANNOTATION) or "")),
         )
 
     def spare(self, seen: Seen) -> str | None:

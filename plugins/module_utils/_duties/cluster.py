@@ -191,9 +191,9 @@ def _run(engine: Engine[Any], machine: Machine, ends: float, title: str) -> str:
 
 
 def bears_name(member: Member) -> bool:
-    """Whether something that bears our name has taken a member out."""
+    """Whether something that bears our name has taken a member out, or has been left of that."""
     try:
-        return member.bears_name and member.look().ours
+        return member.bears_name and member.look().is_named
     except MemberError:
         # Nothing says that it was taken out, so nobody waits for a cluster that cannot be asked.
         return False

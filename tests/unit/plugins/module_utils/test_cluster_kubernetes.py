@@ -15,6 +15,10 @@ import yaml
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_kubernetes
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes import ANNOTATION, WHY, Kubernetes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
 from tests.support.checkout import ROOT
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
@@ -137,6 +141,31 @@ def test_an_operator_who_uncordons_is_seen(cluster, member):
     assert member.look().foreign
     member.forget(seen)
     assert cluster.is_cordoned()
+
+
+def test_an_annotation_without_its_cordon_tells_what_became_of_the_hold(cluster, tmp_path):
+    """The record is lost, and somebody has uncordoned the node. Otherwise the next cordon of anybody would be ours."""
+    machine = ThisMachine(None, str(tmp_path))
+    duty = read({"type": "kubernetes", **cluster.options()}, ThisMachine).on(machine)
+    assert duty.change(Act(Request(True, ["E1"])))["conflicts"] == []
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    cluster.uncordon("n1")
+    record, problem = duty.marked({"event_type": "Reboot"})
+    assert (list(record["events"]), record["events"]["E1"]["details"], problem) == (["E1"], {"event_type": "Reboot"}, "")
+    told = duty.change(Act(Request(False, ["E1"])))
+    assert "somebody else acted, so it was not touched" in told["conflicts"][0]
+    assert ANNOTATION not in cluster.annotations() and duty.marked({}) == (None, "")
+    cluster.cordon("n1")
+    assert not duty.change(Act(Request(False, None)))["changed"] and cluster.is_cordoned()
+    # While its event stands, it is cordoned once more, and that is told.
+    cluster.uncordon("n1")
+    duty.change(Act(Request(True, ["E2"])))
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    cluster.uncordon("n1")
+    told = duty.change(Act(Request(True, ["E2"])))
+    assert "somebody else put n1 back while it was held" in told["conflicts"][0] and cluster.is_cordoned()
 
 
 def test_the_name_stays_at_a_cordon_that_came_back(cluster, member):
