@@ -17,8 +17,8 @@ import time
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import pools_cut
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in as former_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
@@ -140,31 +140,6 @@ def _may_be_behind_a_balancer(variables):
     return not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties)
 
 
-def pools_cut(settings, hostvars):
-    """Sentences: hosts that seem to be behind the health probe of a target, and are no targets. Nobody looks at these, so nobody counts them."""
-    members = {}
-    for name in sorted(settings):
-        for entry in _probed(hostvars.raw_get(name)):
-            members.setdefault(entry, []).append(name)
-    others = {}
-    for name in sorted(set(hostvars) - set(settings)) if members else ():
-        for entry in set(members).intersection(_probed(hostvars.raw_get(name))):
-            others.setdefault(entry, []).append(name)
-    return [
-        f"{listed(members[entry])}: {listed(left)} {'has' if len(left) == 1 else 'have'} the same duty health_probe and no place in the target. So this run"
-        " cannot see how many hosts of the pool are in service, and another run may take out another one at the same time. Give all of them as target (with"
-        " a watcher: event_watcher_target)"
-        for entry, left in others.items()
-    ]
-
-
-def _probed(variables):
-    """The duties of a host that fail a health probe, as texts to compare: templates are not resolved."""
-    duties = variables.get(DUTIES)
-    entries = duties if isinstance(duties, (list, tuple)) else ()
-    return [repr(sorted(map(str, entry.items()))) for entry in entries if isinstance(entry, dict) and entry.get("type") == "health_probe"]
-
-
 class ActionModule(ActionBase):
     """Checks all hosts of the play for the playbook, or what the responder of one host needs."""
 
@@ -211,7 +186,11 @@ class ActionModule(ActionBase):
         # What decides here may be templates.
         of_platforms = {name: resolve(self._templar, VARIABLES, of_host)[0] for name, of_host in variables.items()}
         mistakes.extend(lacking(of_platforms, settings))
-        warnings = [*misspelt(variables), *too_few_forks(len(settings), begun["run"]["forks"]), *pools_cut(settings, hostvars)]
+        warnings = [
+            *misspelt(variables),
+            *too_few_forks(len(settings), begun["run"]["forks"]),
+            *pools_cut(settings, set(hostvars) - set(settings), lambda name: hostvars.raw_get(name).get(DUTIES)),
+        ]
         return begun, warnings, mistakes
 
     def _mistakes_of_balancers(self, settings, hostvars):

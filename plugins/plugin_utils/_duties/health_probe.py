@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     probed_url,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -298,6 +298,33 @@ def _pool(settings: BalancerSettings) -> tuple[str, ...]:
     """What the hosts of one balancer have in common, as far as settings tell. Some name themselves in C(url)."""
     alike = (settings.get("name", KIND), settings["action"], sorted(settings["given"].items()), settings["notice"], settings["ports"])
     return (*map(str, alike), *map(str, _address(settings["url"] or "")[1:]))
+
+
+def pools_cut(targets: Iterable[str], others: Iterable[str], duties_of: Callable[[str], Any]) -> list[str]:
+    """Sentences: hosts that seem to be behind the probe of a target, and are no targets. Nobody looks at these, so nobody counts them.
+
+    C(others): the other hosts of the inventory. C(duties_of): C(graceful_azure_duties) of a host, in which templates are not resolved.
+    """
+    members: dict[str, list[str]] = {}
+    for name in sorted(targets):
+        for entry in _written(duties_of(name)):
+            members.setdefault(entry, []).append(name)
+    left: dict[str, list[str]] = {}
+    for name in sorted(others) if members else ():
+        for entry in set(members).intersection(_written(duties_of(name))):
+            left.setdefault(entry, []).append(name)
+    return [
+        f"{listed(members[entry])}: {listed(names)} {'has' if len(names) == 1 else 'have'} the same duty health_probe and no place in the target. So this run"
+        " cannot see how many hosts of the pool are in service, and another run may take out another one at the same time. Give all of them as target (with"
+        " a watcher: event_watcher_target)"
+        for entry, names in left.items()
+    ]
+
+
+def _written(duties: Any) -> list[str]:
+    """Those of this type as they are written, as texts to compare."""
+    entries = duties if isinstance(duties, (list, tuple)) else ()
+    return [repr(sorted(map(str, entry.items()))) for entry in entries if isinstance(entry, dict) and entry.get("type") == KIND]
 
 
 def _groups(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[tuple[str, ...]], machines: Machines) -> dict[tuple[str, ...], Group]:

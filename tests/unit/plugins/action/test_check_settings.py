@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run, is_partial, pools_cut, too_few_forks
+from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run, is_partial, too_few_forks
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
@@ -48,23 +48,6 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": "{{ theirs }}"}))
     assert not is_partial(settings, Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={"graceful_azure_duties": ["postgresql"]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
-
-
-def test_a_pool_of_which_some_are_no_targets():
-    """As in a job that a watcher launches for the VMs of one event."""
-    probed = {"type": "health_probe", "action": "file", "file": "/run/out", "url": "http://{{ ansible_host }}/health"}
-    everybody = Hostvars(
-        web1={"graceful_azure_duties": [dict(probed)]},
-        web2={"graceful_azure_duties": [dict(probed)]},
-        web3={"graceful_azure_duties": [dict(probed, name="another")]},
-        web4={"graceful_azure_duties": [dict(probed), "app"]},
-        db1={"graceful_azure_duties": "{{ theirs }}"},
-        lb1={},
-    )
-    (warning,) = pools_cut({"web1": {}}, everybody)
-    assert warning.startswith("web1: web2, web4 have the same duty health_probe and no place in the target") and "event_watcher_target" in warning
-    assert pools_cut(dict.fromkeys(("web1", "web2", "web4"), {}), everybody) == []
-    assert pools_cut({"web3": {}}, everybody) == pools_cut({"lb1": {}}, everybody) == []
 
 
 @pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])

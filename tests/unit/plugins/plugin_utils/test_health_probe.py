@@ -255,3 +255,17 @@ def test_a_release_names_the_file_that_knows_what_the_record_knew():
 def test_how_a_record_is_shown():
     record = {"subject": {"action": "file", "on": "/run/maintenance"}}
     assert PROVIDER.shown(record)["held"] == "health_probe file /run/maintenance"
+
+
+def test_a_pool_of_which_some_are_no_targets():
+    """As in a job that a watcher launches for the VMs of one event."""
+    probed = {"type": "health_probe", "action": "file", "file": "/run/out", "url": "http://{{ ansible_host }}/health"}
+    another, beside = dict(probed, name="another"), [dict(probed), "app"]
+    everybody = {"web1": [dict(probed)], "web2": [dict(probed)], "web3": [another], "web4": beside, "db1": "{{ theirs }}", "lb1": None}
+
+    def told(*targets):
+        return words.pools_cut(targets, set(everybody).difference(targets), everybody.get)
+
+    (warning,) = told("web1")
+    assert warning.startswith("web1: web2, web4 have the same duty health_probe and no place in the target") and "event_watcher_target" in warning
+    assert told("web1", "web2", "web4") == told("web3") == told("lb1") == []
