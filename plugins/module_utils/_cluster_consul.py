@@ -118,8 +118,9 @@ class Consul(Member):
         if len(others) < majority and len(voters) == len(able):
             # There are so few servers that no waiting helps.
             return None
-        leaving = self._held()
         alive = [found[0] for found in others.values() if found and found[0].get("Status") == ALIVE]
+        # Without a leader, nobody tells this. Then there are too few anyway.
+        leaving = self._held() if len(alive) >= majority else set()
         staying = [member for member in alive if member.get("Name") not in leaving]
         if len(staying) >= majority:
             return None

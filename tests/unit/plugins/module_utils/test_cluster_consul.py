@@ -160,6 +160,12 @@ class TestSpare:
         world.critical = [dict(maintenance(reason), Node="app1"), dict(maintenance("a new disk"), Node="web2"), dict(WEB, Node="web3", Status="critical")]
         assert world.spare() is None
 
+    def test_too_few_that_answer_are_told_without_a_leader(self, world):
+        world.members[2] = member_of("web3", 3, status=4)
+        member = world.member()
+        world.tools.says(f"GET {URL}/v1/health/state/critical", 500, "No cluster leader")
+        assert "would lose their majority: 1 of the other 2 answer" in member.spare(member.look())
+
     @pytest.mark.parametrize("number", [2, 3])
     def test_a_server_that_is_too_new_to_vote(self, world, number):
         """So a real Consul says it, after a dead server was removed: two vote, and the third one will."""
