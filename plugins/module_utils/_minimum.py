@@ -50,13 +50,14 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     """
     backup = any(server["backup"] for server in backend if server["server"] == name)
     counted = [server for server in backend if (backup or not server["backup"]) and not server.get("unresolved")]
-    serving = sum(1 for server in counted if server["in_service"] and server["server"] not in leaving)
+    serving = [server["server"] for server in counted if server["in_service"] and server["server"] not in leaving]
     least = minimum(value, len(counted))
-    if serving - 1 >= least:
+    # It may not serve itself yet, such as one that has just come back.
+    if sum(1 for each in serving if each != name) >= least:
         return None
     silent = [server["silent"] for server in counted if server.get("silent")]
     why = " (%s)" % "; ".join(silent[:3] + ["..."] * (len(silent) > 3)) if silent else ""
-    short = "%d of %d in service in %s%s, %d must stay" % (serving, len(counted), place, why, least)
+    short = "%d of %d in service in %s%s, %d must stay" % (len(serving), len(counted), place, why, least)
     if least > len(counted):
         short += ": the backend has %s, so this can never be met (graceful_azure_min_in_service)" % plural(len(counted), "server")
     return short

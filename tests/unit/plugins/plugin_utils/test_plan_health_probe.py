@@ -317,6 +317,14 @@ def test_after_a_kill_too_a_host_that_is_back_counts_when_the_balancer_must_have
     assert NOTICE <= site.now - site.pass_seconds - back < NOTICE + 3 * site.pass_seconds
 
 
+def test_one_that_has_just_come_back_itself_may_go_again():
+    """As after a release by hand, while its event stands. The other one serves."""
+    site = Probed()
+    site.answers["web1"]["back_at"] = site.now
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.out() == {"web1"}, passes=3)
+
+
 def test_check_mode_says_who_would_wait():
     site = _two_reboots()
     site.run["check"] = True
