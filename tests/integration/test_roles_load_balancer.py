@@ -52,8 +52,7 @@ def test_out_and_in_on_two_balancers(bed):
     assert [step.result["changed"] for step in run.steps] == [True, False, True, True, True]
     assert all(step.result["done"] and not step.result["failed_hosts"] for step in run.steps)
     assert run.steps[0].result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain)"
-    # The second event still holds.
-    assert run.steps[3].result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain)"
+    assert run.steps[3].result["reason"] == "web1 is held (www on lb1: drain) (www on lb2: drain); still held for E2"
     assert run.steps[4].result["reason"] == "web1 is not held (www on lb1: ready) (www on lb2: ready)"
     assert bed.haproxy["lb2"].flags("www", "web1") == (0, 7)
     assert bed.records("lb1") == bed.records("lb2") == {}

@@ -495,7 +495,7 @@ def test_a_kubeconfig_that_is_not_there_is_told():
 
 
 def test_the_role_of_the_page_is_the_one_that_the_stand_in_demands():
-    (rules,) = (part["rules"] for part in yaml.safe_load_all(example("kubernetes")["role.yaml"]) if part["kind"] == "ClusterRole")
+    (rules,) = (part["rules"] for part in yaml.safe_load(example("kubernetes")["role.yaml"])["items"] if part["kind"] == "ClusterRole")
     assert rules == RULES
 
 
