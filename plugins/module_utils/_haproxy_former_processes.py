@@ -285,11 +285,13 @@ def _unix_sockets(pid: int, proc: str) -> list[list[str]]:
 def _sockets(pid: int, inodes: set[str], proc: str, tables: tuple[str, ...] = ("tcp", "tcp6")) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:
     """Sockets of the network of a process: local end, remote end, state and inode. Of all with these inodes, and of those that listen, whoever has them.
 
-    A busy balancer has a hundred thousand others, most of them closed.
+    A busy balancer has a hundred thousand others, most of them closed. If something changes while the kernel writes its table, a socket may be in it twice.
     """
+    left = set(inodes)
     for table in tables:
         for fields in (line.split() for line in read(proc, pid, "net", table).splitlines()[1:]):
-            if len(fields) > 9 and (fields[9] in inodes or fields[3] == LISTENING):
+            if len(fields) > 9 and (fields[9] in left or fields[3] == LISTENING):
+                left.discard(fields[9])
                 yield decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3], fields[9]
 
 

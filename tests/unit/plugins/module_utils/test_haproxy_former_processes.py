@@ -214,6 +214,7 @@ def test_its_connections_are_counted_by_where_they_go(proc):
     tcp = (
         ROW % (OWN, "0400000A:1F90", "01", 100)  # 10.0.0.4:8080
         + ROW % (OWN, "0400000A:1F90", "08", 101)  # half closed: what is left of it is not lost yet
+        + ROW % (OWN, "0400000A:1F90", "01", 100)  # once more: the table changed while it was read
         + ROW % (OWN, "0400000A:1F90", "01", 999)  # somebody else's
         + ROW % ("0100007F:0050", NOBODY, "0A", 102)  # listening
         + "a line that is cut"
