@@ -1434,6 +1434,7 @@ def test_somebody_removes_the_parameter_and_leaves_our_comment(bed, forgotten):
     bed.serve()
     bed.hold()
     bed.up.write_text(bed.up.read_text().replace(" down", ""))
+    time.sleep(0.1)
     bed.nginx.reload()
     if forgotten:
         forget(bed)
