@@ -11,9 +11,9 @@ import time
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import (
-    INTERVAL,
     LookAction,
     balancer_seconds,
     grace,
@@ -133,7 +133,7 @@ class ActionModule(LookAction):
             return answer["acts"], TRAFFIC[turn["provider"]].read(dict(answer["look"], at=time.time()), options)
         options = self._with_own("host_observation", turn["options"])
         journal = options.pop("journal", None)
-        interval = INTERVAL if any(act["part"] == "sent" for act in due) else self._interval
+        interval = READ_SECONDS if any(act["part"] == "sent" for act in due) else self._interval
         look = {"call": "host_observation", "args": options, "rest": rest_of(turn, interval), "at_once": {"wait": 0.0}}
         answer = self.ask(request_of(look, calls, journal), task_vars, self._interval + host_seconds(options))
         return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
@@ -146,7 +146,7 @@ class ActionModule(LookAction):
 
     @property
     def _interval(self):
-        return max(INTERVAL, float(self._task.args.get("interval", INTERVAL)))
+        return max(READ_SECONDS, float(self._task.args.get("interval", READ_SECONDS)))
 
     def _with_own(self, call, args):
         """The options of a call, with those that each machine has of its own."""

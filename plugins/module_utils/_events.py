@@ -43,6 +43,9 @@ PREVIEW = "2017-03-01"
 EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 EVENT_STATUSES = ("Scheduled", "Started")
 
+# The shortest time in seconds between two reads of one metadata service. Azure advises it for polling.
+READ_SECONDS = 1.0
+
 EVENT_KEYS = (
     "event_id",
     "event_type",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS, READ_SECONDS
+from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted, udp_among
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import check_writable, list_records, utc_now
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
     from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
 
-# Seconds between two reads of the metadata service, as Azure advises for polling.
-READ_SECONDS = 1.0
 # Seconds between two counts of the connections.
 LOOK_SECONDS = 0.5
 # Seconds for an answer of the host's own service, once for its port and once for its URL.

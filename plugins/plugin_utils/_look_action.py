@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, ask_machine, is_windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words, was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
@@ -38,8 +39,6 @@ GRACE = 4.0
 """Seconds that a look may take beyond the time of its module: to connect, to start and to answer."""
 GRACE_EACH = 1.0
 """Seconds more for each look that the controller may run at the same time."""
-INTERVAL = 1.0
-"""The shortest time in seconds between two reads of one metadata service. Azure advises it for polling."""
 ANSWER = 4.0
 """Seconds that the host's own service may take to answer, if it is asked."""
 STEP = 10.0
@@ -93,7 +92,7 @@ def host_seconds(args: Options) -> float:
     """How long a look at a host may take."""
     timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
     # The metadata service is read once more after the wait, and again if an expected event is gone.
-    seconds = timeout + wait + (timeout if wait else 0) + (timeout + INTERVAL if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
+    seconds = timeout + wait + (timeout if wait else 0) + (timeout + READ_SECONDS if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
     return seconds + STEP * len([*(args.get("duties") or ()), *(args.get("marks") or ())])
 
 
@@ -169,7 +168,7 @@ class LookAction(ActionBase):
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)
         return failure
 
-    def look_at_host(self, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None, interval: float = INTERVAL) -> Json:
+    def look_at_host(self, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None, interval: float = READ_SECONDS) -> Json:
         """Look at the task's host.
 
         C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).

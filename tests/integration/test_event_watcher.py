@@ -820,7 +820,7 @@ SOAK_POLLS = 86400
 def test_memory_stays_flat_and_no_descriptor_is_lost(simulator, watcher):
     """The answers of a day in minutes, with events that come and go, a receiver that fails, and a service that errs."""
     with Webhook() as webhook:
-        watcher.constants = dict(HURRY, **{"watch.INTERVAL": 0.002, "watch.REPORT_SECONDS": 0.1, "decision.RETRY_MOST": 0.05})
+        watcher.constants = dict(HURRY, **{"watch.READ_SECONDS": 0.002, "watch.REPORT_SECONDS": 0.1, "decision.RETRY_MOST": 0.05})
         watcher.set(action="eda", url=webhook.url, secret_file=watcher.secret(TOKEN), fast_path=["true"], fast_path_undo=["true"], repeat=1)
         process = running(watcher)
         folder = f"/proc/{process.pid}"

@@ -46,7 +46,7 @@ for name, value in constants.items():
 from graceful_azure_watcher.cli import main
 sys.exit(main(folder))
 """
-HURRY = {"watch.INTERVAL": 0.1, "actions.TURN_SECONDS": 0.5, "decision.BUSY_PAUSE": 0.5}
+HURRY = {"watch.READ_SECONDS": 0.1, "actions.TURN_SECONDS": 0.5, "decision.BUSY_PAUSE": 0.5}
 
 
 class Watcher:

@@ -18,17 +18,17 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     PATIENCE,
     failing_for,
     gone_at,
+    has_ended,
     is_deleted,
     is_given_back,
     is_lost,
-    is_over,
     is_owed,
     silent_for,
     stood_for,
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Report, most_urgent, restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Statuses, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -60,7 +60,7 @@ class Ending:
     end: float  # when the run's time is over
 
 
-def ending(decided: Decided, report: Report) -> Ending:
+def ending(decided: Decided, statuses: Statuses) -> Ending:
     """Whether the run ends with this pass, and how."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
@@ -69,7 +69,7 @@ def ending(decided: Decided, report: Report) -> Ending:
     first_found = observed.now if is_concerned and observed.first_found is None else observed.first_found
     end = _end_of(run, first_found)
     time_is_over = observed.now >= end
-    left = [event for event in events if not _is_through(decided, report, event, end)]
+    left = [event for event in events if not _is_through(decided, statuses, event, end)]
     undecided = any(observed.may_mean(event) for event in observed.events.values())
     helpless = all(host.fatal for host in hosts)
     patient = all(_is_patient(host, observed) for host in hosts)
@@ -79,7 +79,7 @@ def ending(decided: Decided, report: Report) -> Ending:
     return Ending(
         finished=(not run.wait and not look_again) or nothing_left and not (run.check and look_again) or time_is_over,
         once_more=not run.wait and not time_is_over and all(failing_for(host, host.events, observed.now) < PATIENCE for host in hosts),
-        messages=_messages(decided, report, overdue, time_is_over),
+        messages=_messages(decided, statuses, overdue, time_is_over),
         first_found=first_found,
         end=end,
     )
@@ -90,22 +90,22 @@ def listed(observed: Observed) -> list[Event]:
     return sorted((event for event in observed.events.values() if event.hosts), key=lambda event: (event.first_seen, event.key))
 
 
-def result(decided: Decided, report: Report, event: Event) -> Json:
+def result(decided: Decided, statuses: Statuses, event: Event) -> Json:
     """What became of an event."""
-    statuses = {name: report[name, event.key] for name in event.hosts}
+    mine = {name: statuses[name, event.key] for name in event.hosts}
     return {
         "event_id": event.event_id,
         "event_type": event.event_type,
         "resources": event.resources,
-        "outcome": _outcome(decided.observed, report, event),
-        "hosts": {name: {"state": status.state, "reason": status.reason} for name, status in statuses.items()},
+        "outcome": _outcome(decided.observed, statuses, event),
+        "hosts": {name: {"state": status.state, "reason": status.reason} for name, status in mine.items()},
     }
 
 
 def is_doubtful(host: Host, observed: Observed) -> bool:
     """Whether an event of the host was missing in one read, so that the next look may end it."""
     gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
-    return any(not is_over(event, observed) and not event.is_over_for(host) for event in gone)
+    return any(not has_ended(event, observed) and not event.is_over_for(host) for event in gone)
 
 
 def _end_of(run: Run, first_found: float | None) -> float:
@@ -115,9 +115,9 @@ def _end_of(run: Run, first_found: float | None) -> float:
     return run.started + WATCH if first_found is None else first_found + run.timeout
 
 
-def _outcome(observed: Observed, report: Report, event: Event) -> str:
+def _outcome(observed: Observed, statuses: Statuses, event: Event) -> str:
     gone = gone_at(event, observed)
-    if gone is None or not is_over(event, observed) or not _is_settled(observed, report, event):
+    if gone is None or not has_ended(event, observed) or not _is_settled(observed, statuses, event):
         return "in_progress"
     approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
@@ -132,21 +132,21 @@ def _was_approved(event: Event, gone: float) -> bool:
     return event.approving_until is None or (event.seen_started or gone) < event.approving_until
 
 
-def _is_through(decided: Decided, report: Report, event: Event, end: float) -> bool:
+def _is_through(decided: Decided, statuses: Statuses, event: Event, end: float) -> bool:
     """Whether a run need not wait for this event any more."""
     observed = decided.observed
     hosts = [observed.hosts[name] for name in event.hosts]
     if all(_is_hopeless(decided, host, event, end) for host in hosts):
         return True
     # The record of the approval goes last.
-    is_recorded = any(event.key in host.approved_ids and report[host.name, event.key].state in ("restored", "in_service") for host in hosts)
-    return (event.ignored or is_over(event, observed)) and _is_settled(observed, report, event) and not is_recorded
+    is_recorded = any(event.key in host.approved_ids and statuses[host.name, event.key].state in ("restored", "in_service") for host in hosts)
+    return (event.ignored or has_ended(event, observed)) and _is_settled(observed, statuses, event) and not is_recorded
 
 
-def _is_settled(observed: Observed, report: Report, event: Event) -> bool:
+def _is_settled(observed: Observed, statuses: Statuses, event: Event) -> bool:
     """Whether nothing is left to do for the hosts of an event that is over."""
     for name in event.hosts:
-        host, state = observed.hosts[name], report[name, event.key].state
+        host, state = observed.hosts[name], statuses[name, event.key].state
         if state not in ("restored", "in_service", "needs_person", "unobserved") or _may_be_mended(host, event, observed):
             return False
         if state == "unobserved" and not is_deleted(host, observed):
@@ -271,11 +271,11 @@ def _wait_for_quiet(quiet: float) -> float:
     return 2 * quiet + QUIET_PATIENCE
 
 
-def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_over: bool) -> list[Message]:
+def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_is_over: bool) -> list[Message]:
     """Why the run would fail if it ended now, each reason once. C(late): events that should be over by now."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
-    lines = {host.name: most_urgent(report, host, observed)[0] for host in hosts}
+    lines = {host.name: most_urgent(statuses, host, observed)[0] for host in hosts}
     messages = [Message(fault.text) for fault in observed.faults]
     reported: set[tuple[str, Reason]] = set()
 
@@ -289,7 +289,7 @@ def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_o
 
     for event in late:
         why = f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out"
-        messages.append(Message(f"{why}{_waited_for(event, report)}", why))
+        messages.append(Message(f"{why}{_waited_for(event, statuses)}", why))
     # A mistake in the settings of a group is told once, not for each of its hosts.
     for reason in dict.fromkeys(reason for host in hosts for reason in host.fatal):
         tell([host.name for host in hosts if reason in host.fatal], reason)
@@ -307,8 +307,8 @@ def _messages(decided: Decided, report: Report, late: Iterable[Event], time_is_o
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
     for event in listed(observed):
         for name in event.hosts:
-            if report[name, event.key].state == "needs_person":
-                tell([name], *report[name, event.key].why)
+            if statuses[name, event.key].state == "needs_person":
+                tell([name], *statuses[name, event.key].why)
     return messages
 
 
@@ -324,8 +324,8 @@ def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
         yield Reason(Kind.UNREAD, f"{why} Mend it, leave it out of the target, or set graceful_azure_may_be_off for it")
 
 
-def _waited_for(event: Event, report: Report) -> str:
+def _waited_for(event: Event, statuses: Statuses) -> str:
     """The hosts that have not finished an event, and why."""
-    statuses = [(name, report[name, event.key]) for name in event.hosts]
-    waited = [f"{name}: {status.state}: {status.reason}" for name, status in statuses if status.state not in ("in_service", "restored")]
+    mine = [(name, statuses[name, event.key]) for name in event.hosts]
+    waited = [f"{name}: {status.state}: {status.reason}" for name, status in mine if status.state not in ("in_service", "restored")]
     return f" ({'; '.join(waited)})" if waited else ""

@@ -312,7 +312,7 @@ def is_lost(host: Host, observed: Observed) -> bool:
     return not (host.observation.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))
 
 
-def is_over(event: Event, observed: Observed) -> bool:
+def has_ended(event: Event, observed: Observed) -> bool:
     """Whether the event is over: the service of a host that it names was read twice and did not show it, or each of these hosts is deleted for good."""
     if event.standing:
         return False
@@ -357,7 +357,7 @@ def is_seen_given_back(host: Host, event: Event, observed: Observed) -> bool:
     is_held = event.key in host.held_ids and event.key not in host.approved_ids
     if event.standing or host.fatal or is_held or host.observation.holds is None or host.blind and event.prepares:
         return False
-    return is_over(event, observed) or event.is_over_for(host)
+    return has_ended(event, observed) or event.is_over_for(host)
 
 
 def is_given_back(host: Host, event: Event, observed: Observed) -> bool:
@@ -371,6 +371,6 @@ def is_owed(host: Host, event: Event, given_back: bool) -> bool:
 
 def gone_at(event: Event, observed: Observed) -> float | None:
     """When the event was first known to be over, or None."""
-    if event.standing or event.gone_at is not None or not is_over(event, observed):
+    if event.standing or event.gone_at is not None or not has_ended(event, observed):
         return None if event.standing else event.gone_at
     return observed.now

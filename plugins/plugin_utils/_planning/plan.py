@@ -13,12 +13,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import decide
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, listed, result
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_over
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import has_ended
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import preview
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.remember import remember
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import decision, report, warnings, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import decision, statuses_of, warnings, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import known_events, next_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -28,10 +28,10 @@ def plan(document: Json) -> Json:
     observed = observe(read_document(document))
     hosts = observed.hosts.values()
     decided = decide(observed)
-    statuses = report(decided)
+    statuses = statuses_of(decided)
     end = ending(decided, statuses)
     decisions = {host.name: decision(decided, statuses, host) for host in hosts}
-    expected = {host.name: [event.event_id for event in observed.events_of(host) if not is_over(event, observed)] for host in hosts}
+    expected = {host.name: [event.event_id for event in observed.events_of(host) if not has_ended(event, observed)] for host in hosts}
     steps = {} if observed.run.check else {name: line["step"] for name, line in decisions.items() if line["step"]}
     acts = {name: acts_of(step, observed.hosts[name], observed.run) for name, step in steps.items()}
     last = {name: (observed.document.results.get(name) or {}).get(step["role"]) or {} for name, step in steps.items()}

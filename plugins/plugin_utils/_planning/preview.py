@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import Decision, Report
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision, Statuses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import BUILT_IN, Rule
@@ -30,7 +30,7 @@ NAMED = 10
 """Up to so many hosts are named. More are counted."""
 
 
-def preview(decided: Decided, report: Report, decisions: Mapping[str, Decision], unread: Iterable[str]) -> list[str]:
+def preview(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decision], unread: Iterable[str]) -> list[str]:
     """Lines for a person, for the last pass of a run in check mode. C(unread): the hosts whose service was not read."""
     observed = decided.observed
     events = sorted(observed.events.values(), key=lambda event: (not event.hosts, event.not_before_at or 0, event.event_id))
@@ -39,7 +39,7 @@ def preview(decided: Decided, report: Report, decisions: Mapping[str, Decision],
     lines = ["Check mode: nothing is changed. What would be done:"]
     for event in events:
         lines.append(f"{event.label} ({', '.join(event.resources)}): {_when(event, observed.now)}")
-        lines.extend(f"    {line}" for line in _event(decided, report, decisions, event))
+        lines.extend(f"    {line}" for line in _event(decided, statuses, decisions, event))
     return [*lines, *_counted(observed)]
 
 
@@ -88,7 +88,7 @@ def _moment(at: float, now: float) -> str:
     return f"{clock(at, now)} (in {duration(at - now)})" if at > now else f"{clock(at, now)} (past)"
 
 
-def _event(decided: Decided, report: Report, decisions: Mapping[str, Decision], event: Event) -> Iterator[str]:
+def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decision], event: Event) -> Iterator[str]:
     """The lines about one event, below its headline."""
     if not event.hosts:
         yield "names none of the targets: left alone"
@@ -97,7 +97,7 @@ def _event(decided: Decided, report: Report, decisions: Mapping[str, Decision], 
     elif event.hosts and event.rule:
         yield from _rule(decided, event, event.rule)
     for name in event.hosts:
-        status, decision = report[name, event.key], decisions[name]
+        status, decision = statuses[name, event.key], decisions[name]
         line = f"{name}: {status.state}: {status.reason}"
         step = decision["step"]
         if step and event.event_id in step["event_ids"]:

@@ -21,9 +21,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NOBODY
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report import (
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import (
     Decision,
-    Report,
+    Statuses,
     restoring_since,
     unchecked_places,
     warns_unanswered,
@@ -31,16 +31,16 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.report im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 
 
-def remember(decided: Decided, report: Report, decisions: dict[str, Decision], end: Ending) -> Memory:
+def remember(decided: Decided, statuses: Statuses, decisions: dict[str, Decision], end: Ending) -> Memory:
     observed = decided.observed
     return Memory(
         first_found=end.first_found,
-        hosts={host.name: _remember_host(decided, report, decisions[host.name], host) for host in observed.hosts.values()},
-        events={event.key: _remember_event(decided, report, event) for event in observed.events.values()},
+        hosts={host.name: _remember_host(decided, statuses, decisions[host.name], host) for host in observed.hosts.values()},
+        events={event.key: _remember_event(decided, statuses, event) for event in observed.events.values()},
     )
 
 
-def _remember_host(decided: Decided, report: Report, decision: Decision, host: Host) -> HostMemory:
+def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, host: Host) -> HostMemory:
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     serves = [place.serves for place in host.places if place.group and place.health == NOBODY]
     is_unserved = not all(serves) if serves else memory.unserved
@@ -63,7 +63,7 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
         arrivals=drain.arrivals,
         not_running=drain.not_running,
         absent=host.absent,
-        held_since=_held_since(decided, report, host),
+        held_since=_held_since(decided, statuses, host),
         in_rotation=bool(host.held_ids) and host.in_rotation,
         ports=host.told_ports,
         heard=sorted(host.heard),
@@ -81,30 +81,30 @@ def _remember_host(decided: Decided, report: Report, decision: Decision, host: H
     )
 
 
-def _held_since(decided: Decided, report: Report, host: Host) -> dict[str, float]:
+def _held_since(decided: Decided, statuses: Statuses, host: Host) -> dict[str, float]:
     """Since when the host is out for its events. The time begins in the pass in which the host is drained, or its time to drain is measured first."""
     held_since = dict(host.held_since)
     for event in decided.observed.events_of(host):
-        asked = (host.name, event.key) in decided.counted_out or report[host.name, event.key].state == "draining"
+        asked = (host.name, event.key) in decided.counted_out or statuses[host.name, event.key].state == "draining"
         since = out_since(host, event, decided.observed.now) if asked else None
         if since is not None:
             held_since[event.key] = since
     return held_since
 
 
-def _remember_event(decided: Decided, report: Report, event: Event) -> EventMemory:
+def _remember_event(decided: Decided, statuses: Statuses, event: Event) -> EventMemory:
     observed = decided.observed
     known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
     known["sent_through"] = decided.sent_through(event) or event.sent_through
-    known["unapproved"] = _why_unapproved(decided, report, event) if event.asks_approval and not event.approved else None
+    known["unapproved"] = _why_unapproved(decided, statuses, event) if event.asks_approval and not event.approved else None
     known["gone_at"] = gone_at(event, observed)
     given_back = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
     known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in given_back if name not in event.given_back)]
     return EventMemory(**known)
 
 
-def _why_unapproved(decided: Decided, report: Report, event: Event) -> str:
+def _why_unapproved(decided: Decided, statuses: Statuses, event: Event) -> str:
     """Why the event is not approved. After its start, what was so before stays."""
     verdict = decided.approvals.get(event.key)
     if event.started or not event.standing or not verdict:
@@ -114,5 +114,5 @@ def _why_unapproved(decided: Decided, report: Report, event: Event) -> str:
         return next((host.failure for host in members if host.failure), "it started while it was being approved")
     if verdict.why[0].kind is not Kind.SIBLING:
         return verdict.why[0].text
-    missing = [f"{host.name}: {report[host.name, event.key].reason}" for host in members if report[host.name, event.key].state != "ready"]
+    missing = [f"{host.name}: {statuses[host.name, event.key].reason}" for host in members if statuses[host.name, event.key].state != "ready"]
     return "; ".join(missing) or verdict.why[0].text

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ansible_collections.graceful.azure.plugins.module_utils import _health_check
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
@@ -21,7 +22,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 ANSWER_SECONDS = 2.0
-READ_SECONDS = 1.0
 IDLE_SECONDS = 5.0
 """Seconds between two reads while a look waits for news: each read starts a module on the host."""
 

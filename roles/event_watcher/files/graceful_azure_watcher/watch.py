@@ -13,6 +13,7 @@ import sys
 import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
@@ -21,7 +22,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings i
 from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
 
-INTERVAL = 1.0
 REQUEST_SECONDS = 10.0
 # With the longest request it must be alive again.
 WATCHDOG_RESERVE = 20.0
@@ -90,7 +90,7 @@ class Watcher:
                 system.notify("WATCHDOG=1")
                 # A read that took long costs the ticks that it took, and shifts none.
                 now = self._monotonic()
-                next_at += INTERVAL * max(1, -int((next_at - now) // INTERVAL))
+                next_at += READ_SECONDS * max(1, -int((next_at - now) // READ_SECONDS))
                 self._wait(self._sleep, max(0.0, next_at - now))
         except Stop:
             pass

@@ -19,9 +19,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     PATIENCE,
     drain_until,
     failing_for,
+    has_ended,
     has_own_tasks,
     is_given_back,
-    is_over,
     is_owed,
     maintenance,
     out_by_others,
@@ -67,7 +67,7 @@ class Status(NamedTuple):
         return next((reason.kind.value for reason in self.why if reason.kind in SHOWN_KINDS), "")
 
 
-Report = dict[tuple[str, str], Status]
+Statuses = dict[tuple[str, str], Status]
 """What people read, per host and event."""
 
 
@@ -87,7 +87,7 @@ class Decision(TypedDict):
     events: list[str]  # the ids of the events that name it
 
 
-def report(decided: Decided) -> Report:
+def statuses_of(decided: Decided) -> Statuses:
     """What people read about each host in each of its events."""
     statuses = {}
     for host in decided.observed.hosts.values():
@@ -99,18 +99,18 @@ def report(decided: Decided) -> Report:
     return statuses
 
 
-def most_urgent(report: Report, host: Host, observed: Observed) -> tuple[Status, Event | None]:
+def most_urgent(statuses: Statuses, host: Host, observed: Observed) -> tuple[Status, Event | None]:
     """What people read about the host: its status in the most urgent of its events, and that event."""
-    mine = [(report[host.name, event.key], event) for event in observed.events_of(host)]
+    mine = [(statuses[host.name, event.key], event) for event in observed.events_of(host)]
     if not mine:
         return _status_without_event(host, observed), None
     return min(mine, key=lambda entry: PRESSING.index(entry[0].state) if entry[0].state in PRESSING else len(PRESSING))
 
 
-def decision(decided: Decided, report: Report, host: Host) -> Decision:
+def decision(decided: Decided, statuses: Statuses, host: Host) -> Decision:
     """The host's step, and what people read about the host."""
     observed = decided.observed
-    status, event = most_urgent(report, host, observed)
+    status, event = most_urgent(statuses, host, observed)
     step = decided.step(host)
     return {
         "step": step.as_json(host) if step else None,
@@ -299,7 +299,7 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     """The same for an event that no longer stands, is ignored, or is unknown because the host cannot be read."""
     observed = decided.observed
     silence = Reason(Kind.UNREAD, host.silence)
-    if not event.ignored and not is_over(event, observed) and not event.is_over_for(host):
+    if not event.ignored and not has_ended(event, observed) and not event.is_over_for(host):
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
