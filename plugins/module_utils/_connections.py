@@ -46,7 +46,8 @@ _SENDING = ("04", "09", "0B")
 LISTEN = "0A"
 
 
-# The kinds of records, and the record of a task, that are written only once the host was idle.
+# The kinds of records, and the record of a task, that are written only once the host was idle. They prove it also if a person put the hold, and of ports
+# that the host had not then. The records that a run puts tell which ports could be counted, so a new kind need not be here.
 STOPPED_WHEN_IDLE = ("service", "iis")
 DRAINED = ("task", "drained")
 

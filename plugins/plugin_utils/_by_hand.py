@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
@@ -37,14 +37,7 @@ VARIABLES = (
 NOTHING = "Nothing is released."
 HOST = TrafficDuty()
 """Shows the records of a host itself."""
-NOUNS = {
-    "haproxy_server": "HAProxy server",
-    "nginx_server": "nginx server",
-    "azure_address": "Azure load balancer address",
-    "health_probe": "health answer",
-    "iis": "IIS",
-    "task": "note",
-}
+NOUNS = {kind: noun for duty in types().values() for kind, noun in duty.nouns.items()}
 """What the kinds of records are called, if they are not called by their own name."""
 NOTES = [f"task {name}" for name in (APPROVED, DRAINED, READY_TO_LEAVE, RESTORING)]
 """Records that say how far a run has come. Nothing was changed for them."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import OPTIONS, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.service import change, look_at
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import holding
+from ansible_collections.graceful.azure.plugins.module_utils._duties.stopped import StoppedDuty
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._iis import POOL, SITE, Things
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
@@ -19,28 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+    from ansible_collections.graceful.azure.plugins.module_utils._iis import ThingKey
 
 
-class IisDuty(Duty):
+class IisDuty(StoppedDuty):
     type = "iis"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
-
-    def __init__(self, name: str, options: dict[str, Any], machine: Machine) -> None:
-        super().__init__(name, options, machine)
-        named = [(SITE, each) for each in options["sites"] or ()] + [(POOL, each) for each in options["pools"] or ()]
-        self._things = list(dict.fromkeys(named)) or [(SITE, name)]
+    driver = Things
 
     @classmethod
     def needs_name(cls, options: dict[str, Any]) -> str:
         return "" if options["sites"] or options["pools"] else "give sites or pools, or the name of a site"
 
-    def look(self) -> dict[str, Any]:
-        return look_at(self, Things(self.machine.iis(), self.machine.store(), Request(True, []), self._things))
+    @staticmethod
+    def manager(machine: Machine) -> Any:
+        return machine.iis()
 
-    def change(self, act: Act) -> dict[str, Any]:
-        return outcome(change(self.machine, Things, self.machine.iis(), act.request, self._things, act.timeout))
+    @property
+    def things(self) -> list[ThingKey]:
+        named = [(SITE, each) for each in self.given["sites"] or ()] + [(POOL, each) for each in self.given["pools"] or ()]
+        return list(dict.fromkeys(named)) or [(SITE, self.name)]
 
 
 def hold_spec() -> dict[str, Any]:
@@ -59,7 +60,7 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
     if request.present and not things:
         raise ValueError("sites and pools are empty: name at least one site or pool.")
-    return change(machine, Things, machine.iis(), request, list(dict.fromkeys(things)) or None, timeout).result("things")
+    return IisDuty.run(machine, request, list(dict.fromkeys(things)) or None, timeout).result("things")
 
 
 DUTIES: dict[str, type[Duty]] = {"iis": IisDuty}

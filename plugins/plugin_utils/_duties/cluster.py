@@ -20,11 +20,9 @@ FOLLOWED = 1.0
 class Cluster(HostDuty):
     module = "cluster_hold"
     own_mistakes = staticmethod(option_mistakes)
-    common = False
     # A member that leads hands that over before its connections are counted.
     needs_idle = False
     asks_first = True
-    windows = False
 
     def __init__(self, member: type[Member]) -> None:
         self.name = member.type

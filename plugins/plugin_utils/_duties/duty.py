@@ -29,6 +29,9 @@ class Duty:
     needs_name = ""
     """Why the name cannot be left out; empty if it can."""
 
+    nouns: Mapping[str, str] = {}
+    """What people call the kinds of its records, if not by their own names."""
+
     def brings_traffic(self, options: Options) -> bool:
         """Whether requests come to the host through it."""
         return False

@@ -179,6 +179,7 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
 class Haproxy(TrafficDuty):
     name = "haproxy"
     kind = "haproxy_server"
+    nouns = {"haproxy_server": "HAProxy server"}
     title = "HAProxy"
     options = OPTIONS
     has_records_elsewhere = True

@@ -85,6 +85,7 @@ def _key(settings: BalancerSettings) -> str:
 class HealthProbe(TrafficDuty):
     name = KIND
     kind = KIND
+    nouns = {KIND: "health answer"}
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"

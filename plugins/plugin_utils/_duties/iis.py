@@ -18,16 +18,14 @@ class Iis(HostDuty):
     needs_name = "without sites and pools it is the name of a site"
     module = "iis_hold"
     record = "iis"
-    common = False
+    windows = True
+    nouns = {"iis": "IIS"}
 
     def step(self, options: Options) -> DrainStep:
         found = {key: [str(name) for name in options.get(key) or ()] for key in self.options}
         if not any(found.values()):
             found["sites"] = [options["name"]]
         return {**found, "out": True, "in": True}
-
-    def looks(self, group: StepGroup) -> list[Options]:
-        return [{"type": self.name, "name": step["name"], **{key: step[key] for key in self.options}} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all that is held.

@@ -121,6 +121,7 @@ def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
 class Nginx(TrafficDuty):
     name = "nginx"
     kind = "nginx_server"
+    nouns = {"nginx_server": "nginx server"}
     title = "nginx"
     options = OPTIONS
     has_records_elsewhere = True

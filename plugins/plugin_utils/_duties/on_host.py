@@ -26,7 +26,7 @@ class HostDuty(Duty):
     """The module that puts and releases its hold."""
     record = ""
     """The kind of its records. What is on record and not in the settings any more is put back all the same."""
-    common = True
+    common = False
     """Whether any host may have its records. Otherwise a host has some only if its settings or its records say so, and others are not asked."""
     bears_name = False
     """Whether what it sets bears the collection's name, so that it can be undone although its record is lost."""
@@ -36,16 +36,16 @@ class HostDuty(Duty):
     """Whether steps that stand together are one call."""
     asks_first = False
     """Whether the module asks others for leave before it acts. Then it has the option C(force)."""
-    windows = True
+    windows = False
     """Whether such a step may be one of a Windows host."""
 
     def step(self, options: Options) -> DrainStep:
         """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""
-        return {"out": True, "in": True}
+        return {**{key: options.get(key) for key in self.options}, "out": True, "in": True}
 
     def looks(self, group: StepGroup) -> list[Options]:
         """Its entries, as a look at the host needs them to tell whether it is off duty (C(module_utils/_duties/registry.py))."""
-        return [{"type": self.name, "name": step["name"]} for step in group["steps"]]
+        return [{"type": self.name, "name": step["name"], **{key: step[key] for key in self.options}} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         """The options of its module. C(hold): those that say what is held or released. C(step): the step of the host to which that belongs."""

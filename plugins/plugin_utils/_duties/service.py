@@ -16,6 +16,8 @@ class Service(HostDuty):
     module = "service_hold"
     record = "service"
     together = True
+    common = True
+    windows = True
     name_pattern = NAME
     own_mistakes = staticmethod(option_mistakes)
     needs_name = "it is the name of the unit"

@@ -39,6 +39,8 @@ class Tasks(HostDuty):
     own_mistakes = staticmethod(option_mistakes)
     module = "task_hold"
     needs_idle = False
+    windows = True
+    nouns = {"task": "note"}
 
     def brings_traffic(self, options: Options) -> bool:
         return bool(options.get("traffic"))

@@ -11,6 +11,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.model import Model
@@ -138,6 +139,7 @@ class Bell(HostDuty):
     name = "bell"
     module = "bell_hold"
     record = "bell"
+    options = {"tower": {"type": "str"}}
 
     def acts(self, group, hold, step):
         return dict(hold, bells=group["names"])
@@ -168,6 +170,21 @@ class TestAMadeUpType:
         outcome = model.finish()
         assert not outcome["failed_run"], outcome["messages"]
         assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
+
+    def test_its_options_are_kept_and_looked_at(self, monkeypatch):
+        monkeypatch.setitem(ON_HOST, "bell", Bell())
+        (group,) = groups_out(steps_of({"name": "gong", "type": "bell", "tower": "north"}))
+        assert group["steps"][0]["tower"] == "north"
+        assert ON_HOST["bell"].looks(group) == [{"type": "bell", "name": "gong", "tower": "north"}]
+
+    def test_a_windows_host_has_none_unless_it_says_so(self, monkeypatch):
+        settings = {"win1": {"drain_host": {"steps": [{"name": "gong", "type": "bell"}]}, "load_balancers": []}}
+        hosts = {"win1": {"graceful_azure_platform": "windows"}}
+        monkeypatch.setitem(ON_HOST, "bell", Bell())
+        (said,) = lacking(hosts, settings, lambda name: "99.0")
+        assert said == "win1: graceful_azure_duties: gong: no Windows host can have a duty of the type bell"
+        monkeypatch.setattr(Bell, "windows", True)
+        assert list(lacking(hosts, settings, lambda name: "99.0")) == []
 
 
 class TestATypeThatDoesNotWait(TestAMadeUpType):
