@@ -42,7 +42,7 @@ def passes(seen: HaproxyState, getaddrinfo: Callable[..., Any] = socket.getaddri
     found = [
         dict(_pass(server.backend, "server %s" % server.name, OF_REQUEST), total=server.total_sessions)
         for server in seen.servers.values()
-        if server.address in ANYWHERE and server.admin_state == READY
+        if server.address in ANYWHERE and server.in_rotation
     ]
     told = [destinations(pid) for pid in seen.pids]
     others = [_dispatch(backend, address, getaddrinfo) for backend, address in dict.fromkeys(each for one in told for each in one.dispatches)]

@@ -131,7 +131,7 @@ class HaproxyState:
         if not there:
             return there is None
         server = there.servers.get(key)
-        return server is None or server.admin_state != READY and server.settled
+        return server is None or not server.in_rotation and server.settled
 
     def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
         """Each server with the number of connections that may belong to it.
@@ -215,6 +215,10 @@ class Server:
         return DRAIN if self.flags & (F_DRAIN | I_DRAIN) else READY
 
     @property
+    def in_rotation(self) -> bool:
+        return self.admin_state == READY
+
+    @property
     def unresolved(self) -> bool:
         """Whether its name does not resolve, such as a slot of ``server-template`` that has no address yet."""
         return bool(self.flags & R_MAINT) and self.address is None
@@ -222,11 +226,11 @@ class Server:
     @property
     def returns_by_itself(self) -> bool:
         """Whether it is out though nobody has set that: its name does not resolve, or the server that it tracks is out. It goes into rotation with these."""
-        return self.forced == READY and self.admin_state != READY
+        return self.forced == READY and not self.in_rotation
 
     @property
     def in_service(self) -> bool:
-        return self.admin_state == READY and self.weight > 0 and self.operational in ("up", "starting")
+        return self.in_rotation and self.weight > 0 and self.operational in ("up", "starting")
 
     def leads(self, places: Collection[Place]) -> bool:
         """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""

@@ -11,7 +11,13 @@ import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import OPTIONS, haproxy_passes, haproxy_server, haproxy_went
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import (
+    OPTIONS,
+    haproxy_passes,
+    haproxy_server,
+    haproxy_went,
+    is_in_rotation,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -82,7 +88,7 @@ class HaproxyDuty(Duty):
         servers = [server for server in details["servers"] if self._is_mine(server)]
         if not any(server["server"] == self._server for server in servers):
             return self.unseen(self._not_there(haproxy.path))
-        ready = [server for server in servers if server["admin_state"] == READY]
+        ready = [server for server in servers if is_in_rotation(server)]
         is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
         return self.seen(
             CHANGING if is_moving else IN if ready else OUT,
@@ -106,7 +112,7 @@ class HaproxyDuty(Duty):
         }
         engine, process = _change(params, self.machine, act.request, act.timeout)
         servers = [engine.driver.describe(hold) for hold in engine.current] if process and act.request.present else []
-        ready = [server for server in servers if server["admin_state"] == READY]
+        ready = [server for server in servers if is_in_rotation(server)]
         return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
 
     def _haproxy(self) -> Haproxy:
@@ -140,7 +146,7 @@ class HaproxyDuty(Duty):
 
     def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""
-        out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if server["admin_state"] != READY}
+        out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if not is_in_rotation(server)}
         ways = [line for line in details["passes"] if line["unresolved"] and "total" in line and self._is_in_backends(line)]
         past = {(line["backend"], line["text"]): line["total"] for line in ways}
         now = {key: (details["process"], total) for key, total in [*out.items(), *past.items()]}
@@ -400,7 +406,7 @@ class Watch:
         process = seen["process"]["pid"], seen["process"]["started"]
         # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
         states: dict[Key, Any] = {
-            (server["backend"], server["server"]): (process, server["admin_state"] != READY, server["total_sessions"]) for server in seen["servers"]
+            (server["backend"], server["server"]): (process, not is_in_rotation(server), server["total_sessions"]) for server in seen["servers"]
         }
         states.update({(line["backend"], line["text"]): (process, line.get("total")) for line in seen["passes"]})
         for key, state in states.items():

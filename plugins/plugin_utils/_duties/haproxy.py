@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_passes,
     haproxy_server,
     haproxy_went,
+    is_in_rotation,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
@@ -63,12 +64,12 @@ def pass_name(machine: str, line: Json) -> str:
 
 def pools_of(server: Json) -> list[Pool]:
     """The connections that HAProxy keeps to a server, which are no requests. A server in rotation is busy anyway."""
-    if server["admin_state"] != "ready" and server.get("own_ports") is not None:
+    if not is_in_rotation(server) and server.get("own_ports") is not None:
         return [Pool(address, ports) for address, ports in sorted(server["own_ports"].items())]
     if not server.get("source_address"):
         return []
     # Journals of older releases do not have the number.
-    is_told = server["admin_state"] != "ready" and "connections" in server
+    is_told = not is_in_rotation(server) and "connections" in server
     return [Pool(server["source_address"], None, server["connections"] or 0, server.get("port")) if is_told else Pool(server["source_address"])]
 
 
@@ -205,7 +206,7 @@ class Haproxy(TrafficDuty):
         out, hosts = direction == "out", settings["hosts"]
         # If no machine runs HAProxy, nobody knows where the traffic goes.
         nowhere = out and _is_absent(acts, hosts)
-        in_rotation = out and any(server["admin_state"] == "ready" for server in gathered(acts, "servers"))
+        in_rotation = out and any(is_in_rotation(server) for server in gathered(acts, "servers"))
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
         trouble.extend(trouble_at(hosts, acts))
@@ -429,7 +430,7 @@ def _owner(host: Host, hosts: dict[str, Host], machine: MachineObservation, serv
 def _place(settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None) -> Place:
     label = place_name(name, server)
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
-    in_rotation = state == "ready"
+    in_rotation = is_in_rotation(server)
     count = None
     if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
         count = _count(machine, server["total_sessions"], server.get("quiet_for", 0.0))
@@ -496,13 +497,13 @@ def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner
     # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would
     # look as if HAProxy had lost its state.
     is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True) or not server.get("noted", True))
-    return state == "ready" or comes_back or bool(is_old)
+    return is_in_rotation(server) or comes_back or bool(is_old)
 
 
 def _note(label: str, server: Json, leads_to: str) -> str:
     """The sentence about a server that leads to another address than its name says."""
     if leads_to:
-        return "" if server["admin_state"] == "ready" else f"{label} leads to {leads_to} too and is out"
+        return "" if is_in_rotation(server) else f"{label} leads to {leads_to} too and is out"
     led, address, port = server.get("leads_to"), server.get("address"), server.get("port")
     if not led or address is None or led == {"address": address, "port": port}:
         return ""

@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Specs
@@ -28,9 +29,14 @@ OPTIONS: Specs = {
 }
 
 
+def is_in_rotation(server: Mapping[str, Any]) -> bool:
+    """Whether a server that a look tells of gets requests, whatever its weight and its health."""
+    return bool(server["admin_state"] == "ready")
+
+
 def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tuple[str, ...]:
     """Which requests a server of HAProxy still has, or that this is unknown. ``leads_to``: the host's address, if the server has another name than the host."""
-    if server["admin_state"] == "ready":
+    if is_in_rotation(server):
         too = ", which leads to %s too," % leads_to if leads_to else ""
         return (in_rotation(place + too),)
     if server["sessions"] or server["queue"]:
