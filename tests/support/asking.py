@@ -64,7 +64,7 @@ def approve(url, *event_ids, version="2020-07-01", headers=METADATA, **more):
 
 def talk(url, *sent):
     """Everything that comes back for bytes sent raw by a client that sends no more."""
-    with socket.create_connection(address_of(url), timeout=5) as sock:
+    with socket.create_connection(address_of(url), timeout=patient(5)) as sock:
         for data in sent:
             sock.sendall(data)
         sock.shutdown(socket.SHUT_WR)

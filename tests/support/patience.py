@@ -31,12 +31,13 @@ def patient(seconds):
 
 def until(condition, seconds, what=None, pause=0.05):
     """What the condition returns as soon as that is true. C(what): what it stands for, as a text or as a function that tells it."""
-    ends = time.monotonic() + patient(seconds)
+    began = time.monotonic()
     while True:
         found = condition()
         if found:
             return found
-        if time.monotonic() > ends:
+        # Only now: the machine may have got busy meanwhile.
+        if time.monotonic() - began > patient(seconds):
             raise AssertionError(f"not within {seconds:g} s: {what() if callable(what) else what or condition}")
         time.sleep(pause)
 

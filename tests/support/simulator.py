@@ -23,11 +23,10 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 from pathlib import Path
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 
 SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 CODE = SCRIPT.with_name("graceful_azure_simulator")
@@ -125,11 +124,7 @@ class Control:
 
     def wait_for(self, event_id, status, seconds=10):
         """Waits until the event has been ``status``."""
-        deadline = time.monotonic() + patient(seconds)
-        while status not in self.statuses(event_id):
-            if time.monotonic() > deadline:
-                raise AssertionError(f"Event {event_id} is not {status} after {seconds} s: {self.event(event_id)}")
-            time.sleep(0.02)
+        until(lambda: status in self.statuses(event_id), seconds, lambda: f"event {event_id} {status}: {self.event(event_id)}", pause=0.02)
 
     def requests(self, vm=None, method=None):
         """Every request that the metadata services saw, or those of one VM or method."""
@@ -176,7 +171,7 @@ class Simulator(Control):
         words = [*prefix, *command(vms, control, scenario, on_start, on_gone, python, options)]
         self.process = start("simulator", *words, stdout=subprocess.PIPE) if start else subprocess.Popen(words, stdout=subprocess.PIPE, **popen)
         try:
-            if not select.select([self.process.stdout], [], [], START_SECONDS)[0]:
+            if not select.select([self.process.stdout], [], [], patient(START_SECONDS))[0]:
                 raise SimulatorError(f"The simulator did not start within {START_SECONDS} s.")
             line = self.process.stdout.readline()
             if not line:

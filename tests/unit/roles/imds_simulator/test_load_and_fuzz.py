@@ -53,7 +53,7 @@ def poll(simulator, seconds):
 
     def ask_some(number):
         took = []
-        connections = {url: http.client.HTTPConnection(*address_of(url), timeout=20) for url in urls[number::10]}
+        connections = {url: http.client.HTTPConnection(*address_of(url), timeout=patient(20)) for url in urls[number::10]}
         due = begun + number / 10
         while due < over:
             time.sleep(max(0, due - time.monotonic()))
@@ -108,7 +108,7 @@ def many_files():
 def test_a_thousand_idle_connections_do_not_stop_the_next(many_files):
     with Simulator(["a"]) as simulator, contextlib.ExitStack() as stack:
         host = address_of(simulator.urls["a"])
-        idle = [stack.enter_context(socket.create_connection(host, timeout=5)) for _number in range(1100)]
+        idle = [stack.enter_context(socket.create_connection(host, timeout=patient(5))) for _number in range(1100)]
         assert ask(simulator.urls["a"]).status == 200
         # The newest of them still serve.
         idle[-1].sendall(GET)
@@ -121,7 +121,7 @@ def memory_over(requests):
     with Simulator(["a", "b"], options=["--time-scale", "60"]) as simulator:
 
         def ask_many(count):
-            connection = http.client.HTTPConnection(*address_of(simulator.urls["a"]), timeout=20)
+            connection = http.client.HTTPConnection(*address_of(simulator.urls["a"]), timeout=patient(20))
             for number in range(count):
                 if number % 1000 == 0:
                     simulator.post_event(NoticeSeconds=30, ImpactSeconds=7, SettleSeconds=5)
@@ -176,7 +176,7 @@ paths = st.sampled_from(
 @hypothesis.given(st.sampled_from(["GET", "GET", "GET", "PUT", "HEAD", "OPTIONS", "get"]), paths, st.lists(parameters, max_size=3), header_sets)
 def test_a_200_is_only_given_where_it_is_due(simulator, method, path, query, headers):
     lines = [f"{method} {path}?{'&'.join(map('='.join, query))} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "Connection: close", "", ""]
-    with socket.create_connection(address_of(simulator.urls["a"]), timeout=5) as sock:
+    with socket.create_connection(address_of(simulator.urls["a"]), timeout=patient(5)) as sock:
         sock.sendall("\r\n".join(lines).encode())
         received = b"".join(iter(lambda: sock.recv(65536), b""))
     status = int(received.split(b" ")[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import email.utils
 import json
+import re
 import threading
 import time
 import types
@@ -17,9 +18,11 @@ import pytest
 from graceful_azure_simulator import simulated_time
 
 from tests.support.asking import EVENTS_PATH, METADATA, approve, ask, control, document, talk
+from tests.support.patience import patient, until
 from tests.support.simulator import ControlError, Simulator
 
 STILL = ("--time-scale", "0")
+GET = f"GET {EVENTS_PATH}?api-version=2020-07-01 HTTP/1.1\r\nMetadata: true\r\n\r\n".encode()
 
 
 def approval(event_id):
@@ -27,6 +30,11 @@ def approval(event_id):
     body = json.dumps({"StartRequests": [{"EventId": event_id}]})
     head = f"POST {EVENTS_PATH}?api-version=2020-07-01 HTTP/1.1\r\nMetadata: true\r\nContent-Length: {len(body)}\r\n"
     return f"{head}\r\n{body}".encode()
+
+
+def statuses_in(received):
+    """Of all answers on one connection."""
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", received)]
 
 
 def date_of(answer):
@@ -134,7 +142,7 @@ def test_an_approval_starts_an_event_though_time_stands_still(still):
     begun = time.monotonic()
     assert approve(still.urls["a"], event_id).status == 200
     still.wait_for(event_id, "Started")
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < patient(1)
     still.complete(event_id)
 
 
@@ -143,12 +151,13 @@ def test_time_that_runs_faster():
         event_id = simulator.post_event(NoticeSeconds=300, ImpactSeconds=60, SettleSeconds=60)
         simulator.wait_for(event_id, "Completed", 5)
         times = [entry["Time"] for entry in simulator.event(event_id)["History"]]
-        assert 300 <= times[1] - times[0] < 600
-        assert 120 <= times[2] - times[1] < 420
+        late = 600 * patient(0.5)
+        assert 300 <= times[1] - times[0] < 300 + late
+        assert 120 <= times[2] - times[1] < 120 + late
         before, real = simulator.ask("GET", "/clock")["Time"], time.monotonic()
         time.sleep(0.1)
         assert simulator.ask("POST", "/clock", {"Scale": 0})["Time"] - before >= 600 * 0.1
-        assert time.monotonic() - real < 5
+        assert time.monotonic() - real < patient(5)
         stopped = simulator.ask("GET", "/clock")
         assert (stopped["Scale"], stopped["Next"]) == (0, None)
 
@@ -198,7 +207,7 @@ def test_the_first_answer_is_late_and_a_client_that_left_did_nothing():
         assert not any(one.done() for one in asking)
         simulator.step(2)
         for one in asking:
-            assert [event["EventId"] for event in one.result(5)["Events"]] == [event_id]
+            assert [event["EventId"] for event in one.result(patient(5))["Events"]] == [event_id]
         # Who had sent an approval and left at once approved nothing.
         assert simulator.event(event_id)["Approvals"] == []
 
@@ -247,11 +256,10 @@ def test_it_is_switched_off_when_nobody_asks():
 def test_five_requests_a_second_and_then_429():
     with Simulator(["a", "b"], options=["--rate", "5"]) as simulator:
         url, other = simulator.urls.values()
-        statuses = [ask(url).status for _time in range(8)]
-        assert statuses == [200] * 5 + [429] * 3
-        answer = ask(url, path="/metadata/instance")
-        assert answer.status == 429
-        assert "Too many requests" in answer.json["error"]
+        # All on one connection and at once: that takes no second.
+        received = talk(url, GET * 8 + b"GET /metadata/instance HTTP/1.1\r\n\r\n")
+        assert statuses_in(received) == [200] * 5 + [429] * 4
+        assert "Too many requests" in json.loads(received.rpartition(b"\r\n\r\n")[2])["error"]
         assert ask(other).status == 200
         time.sleep(1.1)
         assert ask(url).status == 200
@@ -270,7 +278,7 @@ def test_realistic_is_all_of_it():
         assert [event["EventId"] for event in document(url)["Events"]] == [event_id]
         with pytest.raises(ControlError, match="400: .*one update domain"):
             simulator.post_event(Resources=["a", "b"])
-        assert {ask(url).status for _time in range(20)} == {200, 429}
+        assert set(statuses_in(talk(url, GET * 20))) == {200, 429}
         simulator.step(86401)
         time.sleep(1.1)
         assert document(url) == {"DocumentIncarnation": 1, "Events": []}
@@ -366,12 +374,16 @@ def test_many_readers_see_one_document_for_one_incarnation():
                 wrong.append(answer)
 
     with Simulator(["a", "b"], options=["--time-scale", "100"]) as simulator, concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for url in [*simulator.urls.values()] * 2:
-            pool.submit(read, url)
-        for number in range(20):
-            simulator.post_event(NoticeSeconds=number, ImpactSeconds=number / 2, SettleSeconds=1)
-        simulator.wait_for(simulator.events()[-1]["EventId"], "Completed")
-        over.set()
+        try:
+            for url in [*simulator.urls.values()] * 2:
+                pool.submit(read, url)
+            for number in range(20):
+                read_before = len(told)
+                simulator.post_event(NoticeSeconds=number, ImpactSeconds=number / 2, SettleSeconds=1)
+                until(lambda: len(told) > read_before, 5, "somebody has read it", pause=0)  # noqa: B023
+            simulator.wait_for(simulator.events()[-1]["EventId"], "Completed")
+        finally:
+            over.set()
     assert not wrong
     assert len(told) > 10
 
