@@ -439,8 +439,10 @@ def load_stop(bed):
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
     for pid in pids:
-        while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/cmdline").read_text():
-            time.sleep(0.05)
+        # Of one that has ended, there is no file or an empty one.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            while Path(f"/proc/{pid}/cmdline").read_text():
+                time.sleep(0.05)
     rows = [row for number in range(1, len(pids) + 1) for row in load.read_requests(load_records(bed, number))]
     return load.summary(rows)
 

@@ -84,7 +84,7 @@ class Stage:
         self.case = case
         self.scenario = ALL[case.scenario]
         self.world = FRONTS[self.scenario.front](self.folder, self.scenario.hosts)
-        self.limit = RUN_LIMIT + (REPEAT if case.fault else 0.0)
+        self.limit = patient(RUN_LIMIT + (REPEAT if case.fault else 0.0))
         self.token = uuid.uuid4().hex
         self.controllers = []
         self.announced = {}  # ids by the number of the event
@@ -130,7 +130,7 @@ class Stage:
                 if first.process.poll() is None:
                     strike(first.process.pid, self.case.who)
             ended = [controller.end for controller in self.controllers]
-            if time.time() > deadline or None not in ended and time.time() > max(ended) + DESERTED:
+            if time.time() > deadline or None not in ended and time.time() > max(ended) + patient(DESERTED):
                 break
         self._await_leftovers()
         # The balancer's checks notice a server's return within two seconds.
@@ -236,7 +236,7 @@ class Stage:
             time.sleep(TICK)
 
     def _answers(self, host):
-        connection = http.client.HTTPConnection("127.0.0.1", self.world.port(host), timeout=3)
+        connection = http.client.HTTPConnection("127.0.0.1", self.world.port(host), timeout=patient(3))
         try:
             connection.request("GET", "/")
             return connection.getresponse().status == 200
@@ -294,7 +294,7 @@ class Stage:
 
     def _await_leftovers(self):
         """Workers that outlived their controller end by themselves. What they do late belongs to the run."""
-        until = time.time() + LATE
+        until = time.time() + patient(LATE)
         while self._leftovers() and time.time() < until:
             self.tick()
         left = list(self._leftovers().values())

@@ -48,8 +48,7 @@ del sys.argv[1:4]
 def cluster(tmp_path):
     folder = tmp_path / "kubernetes"
     folder.mkdir()
-    # A pod that ends is still there when the module looks.
-    with Cluster(folder, nodes=("web1", "web2", "web3"), grace=patient(0.3), starting=0.3) as cluster:
+    with Cluster(folder, nodes=("web1", "web2", "web3"), grace=0.3, starting=0.3) as cluster:
         cluster.usual_pods("web1")
         cluster.workload("cart", 3, on="web1")
         cluster.budget("cart", 2)
@@ -58,8 +57,8 @@ def cluster(tmp_path):
 
 @pytest.fixture
 def hold(cluster, tmp_path):
-    def call(state="present", timeout=20, **more):
-        given = {"state": state, "event_ids": [EVENT], "state_dir": str(tmp_path / "state"), "timeout": timeout}
+    def call(state="present", timeout=None, **more):
+        given = {"state": state, "event_ids": [EVENT], "state_dir": str(tmp_path / "state"), "timeout": patient(20) if timeout is None else timeout}
         if state == "present":
             given.update(type="kubernetes", name="k8s", options=cluster.options("web1"))
         check = more.pop("check", False)
@@ -83,7 +82,11 @@ def test_the_module_from_out_to_back(cluster, hold, tmp_path):
     foreseen = hold(check=True)
     assert foreseen["changed"] and foreseen["done"], foreseen
     assert shape(cluster) == before and records(tmp_path) == [] and not cluster.calls("PATCH") + cluster.calls("POST")
+    # A pod that ends is still there when the module looks.
+    cluster.grace = 600
     first = hold(timeout=0)
+    cluster.grace = 0.3
+    cluster.end_pods()
     assert first["changed"] and not first["done"], first
     assert first["waiting_for"].startswith("3 pods run on node web1: shop/cart-"), first
     assert "The disruption budget cart needs 2 healthy pods" in first["waiting_for"]

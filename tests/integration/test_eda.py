@@ -130,7 +130,7 @@ def reporter(start, by="hmac_secret", **more):
         shown = {"X-Hub-Signature-256": signature} if by == "hmac_secret" else {"Authorization": f"Bearer {secret}"}
         request = urllib.request.Request(f"http://127.0.0.1:{port}/endpoint", body, {"Content-Type": "application/json", **shown})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=patient(5)) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code

@@ -17,6 +17,7 @@ from ansible_rulebook.util import substitute_variables
 
 from tests.support.checkout import ROOT
 from tests.support.eda import names_in
+from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.receiver import certificate
 
@@ -90,7 +91,7 @@ def test_https(tmp_path):
     def post(token):
         request = urllib.request.Request(f"https://localhost:{port}/x", b"{}", {"Content-Type": "application/json", "Authorization": f"Bearer {token}"})
         try:
-            with urllib.request.urlopen(request, timeout=5, context=ssl.create_default_context(cafile=pem)) as answer:
+            with urllib.request.urlopen(request, timeout=patient(5), context=ssl.create_default_context(cafile=pem)) as answer:
                 return answer.status
         except urllib.error.HTTPError as error:
             return error.code
@@ -107,7 +108,7 @@ def test_https(tmp_path):
         task.cancel()
         return answers, queue.qsize()
 
-    assert asyncio.run(asyncio.wait_for(play(), 20)) == ([401, 200], 1)
+    assert asyncio.run(asyncio.wait_for(play(), patient(20))) == ([401, 200], 1)
 
 
 @pytest.mark.parametrize("rulebook", ["handle_events", "webhook"])

@@ -22,8 +22,9 @@ from tests.support.checkout import BUILD
 from tests.support.mail import MailServer
 from tests.support.others import unpack
 from tests.support.pages import blocks
-from tests.support.patience import until
+from tests.support.patience import patient, until
 from tests.support.receiver import Receiver, certificate, drip
+from tests.support.site import RUN_SECONDS, Run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -84,10 +85,16 @@ def test_an_event_from_its_beginning_to_its_end(site, receiver, tmp_path, monkey
             {"url": "slack://xoxb-1-2-s3cr3t/#ops", "changes": ["failed"]},
         ]
         site.write_inventory({"handle_events_notify": entries, "secret": "s3cr3t"})
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
         paths = {name: str(tmp_path / name) for name in ("handle_events_journal", "handle_events_report")}
-        run = site.run("handle_events", "-vvv", **paths)
+        process = site.start("handle_events", "-vvv", log=tmp_path / "output", **paths)
+        # The end of a run waits for one process that sends, and only for 10 s.
+        until(lambda: len(receiver.posted()) == 2, 60, lambda: (tmp_path / "output").read_text())
+        site.simulator.complete(event_id)
+        status = process.wait(patient(RUN_SECONDS))
+        run = Run(status, (tmp_path / "output").read_text())
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+        until(lambda: len(receiver.posted()) == 3 and other.posted(), 60, "all were sent")
         (restored,) = other.posted()
     begun, approved, over = receiver.documents()
     titles = ["Out of service: web1", "Approved: web1", "Back in service: web1"]
@@ -111,6 +118,7 @@ def test_what_is_found_again_is_not_told_again(site, receiver):
         for _number in range(2):
             run = site.run(handle_events_wait=False)
             assert run.status == 2, run.output
+    until(receiver.posted, 60, "it was sent")
     (document,) = receiver.documents()
     assert (document["title"], document["type"]) == ("Needs attention: web1", "failure") and "Connection refused" in document["message"]
     # Check mode tells nobody.

@@ -163,7 +163,7 @@ def tasks_for(tmp_path, site, simulator, nginx):
     server = {"socket": site.haproxy.socket, "server": "web1"}
     port = site.listeners["web1"].port
     systemctl = {"environment": {"PATH": f"{tmp_path}/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}
-    services = {"services": ["web", "worker"], "timeout": 10}
+    services = {"services": ["web", "worker"], "timeout": patient(10)}
     probe = dict(state, action="file", file=str(tmp_path / "maintenance"))
     upstream = {"configuration": str(nginx.configuration)}
     duties = [
@@ -173,32 +173,32 @@ def tasks_for(tmp_path, site, simulator, nginx):
     return event_id, {
         "facts": {"ansible.builtin.setup": {"gather_subset": ["!all", "!min", "python"]}},
         "info": module("scheduled_events_info", query="[?event_type == 'Reboot']", **imds),
-        "present": module("scheduled_events_wait", state="scheduled", timeout=10, **imds),
+        "present": module("scheduled_events_wait", state="scheduled", timeout=patient(10), **imds),
         "observed": asked("host_observation", ports=[port], **imds, **state),
         "taken_out": asked("haproxy_hold", **server, **held),
-        "balancer": asked("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=10, **state),
-        "handed_over": dict(asked("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=10, **held), **systemctl),
-        "taken_back": dict(asked("cluster_hold", type="slurm", name="batch", state="absent", timeout=10, **held), **systemctl),
+        "balancer": asked("haproxy_info", socket=site.haproxy.socket, servers=["web1"], timeout=patient(10), **state),
+        "handed_over": dict(asked("cluster_hold", type="slurm", name="batch", options={"node": "web1"}, timeout=patient(10), **held), **systemctl),
+        "taken_back": dict(asked("cluster_hold", type="slurm", name="batch", state="absent", timeout=patient(10), **held), **systemctl),
         "answer_fails": asked("health_probe_hold", **probe, event_ids=[event_id]),
         "probed": asked("health_probe_info", **probe, ports=[port], notice=0.1),
         "answer_passes": asked("health_probe_hold", state="absent", state_dir=state["state_dir"], event_ids=[event_id]),
         "marked_down": asked("nginx_hold", server=f"127.0.0.1:{port}", **upstream, **held),
-        "upstream": asked("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=10, **upstream, **state),
+        "upstream": asked("nginx_info", servers=[f"127.0.0.1:{port}"], timeout=patient(10), **upstream, **state),
         "marked_up": asked("nginx_hold", server=f"127.0.0.1:{port}", state="absent", **upstream, **held),
-        "off": module("duty", duties=duties, timeout=10, **held),
+        "off": module("duty", duties=duties, timeout=patient(10), **held),
         "seen": module("duty_info", duties=duties, **state),
-        "on": module("duty", duties=duties, state="back", timeout=10, **held),
-        "connections": module("connections_info", ports=[port], timeout=10),
+        "on": module("duty", duties=duties, state="back", timeout=patient(10), **held),
+        "connections": module("connections_info", ports=[port], timeout=patient(10)),
         "noted": module("task_hold", name=["drain_host_before"], done=True, **held),
         "predicted": dict(asked("service_hold", **services, **held), check_mode=True, **systemctl),
         "stopped": dict(asked("service_hold", **services, **held), **systemctl),
         "without_ids": asked("service_hold", services=["web"], **state),
         "to_approve": dict(module("scheduled_events_approve", event_ids=[event_id], **imds), check_mode=True),
         "approved": asked("approval_hold", event_ids=[event_id], ready_resources=["vm-1"], **imds, **state),
-        "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=30, **imds),
-        "started": dict(asked("service_hold", state="absent", timeout=10, **held), **systemctl),
+        "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=patient(30), **imds),
+        "started": dict(asked("service_hold", state="absent", timeout=patient(10), **held), **systemctl),
         "forgotten": module("task_hold", name=["drain_host_before", "approved"], state="absent", **held),
-        "answer": asked("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=10),
+        "answer": asked("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=patient(10)),
         "repaired": asked("hold_repair", state_dir=str(tmp_path / "damaged")),
         "taken_in": asked("haproxy_hold", state="absent", **server, **held),
     }

@@ -125,6 +125,9 @@ class Process(StandIn):
         told = json.loads(process.stdout.readline())
         super().__init__(told["url"], told["ca_file"])
 
+    def params(self, **more):
+        return super().params(**{"timeout": patient(20.0), **more})
+
     def control(self, method, path, body=None):
         request = urllib.request.Request(self.url + "/control/" + path, method=method, data=None if body is None else json.dumps(body).encode())
         with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=self.ca_file), timeout=patient(10)) as answer:

@@ -93,7 +93,8 @@ class ModelledHost:
     def calls(self):
         """Every module that ran: name, arguments and whether it was check mode."""
         path = self.folder / "calls.jsonl"
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        # The last line may just be being written.
+        return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] if path.exists() else []
 
     def mistakes(self):
         """Everything that a real module would not have understood."""
@@ -125,8 +126,9 @@ class ModelledHost:
         return {**services, **{name: one["state"] for kind in ("sites", "pools") for name, one in state[kind].items()}}
 
     def note(self, call):
-        with (self.folder / "calls.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(call) + "\n")
+        # Unbuffered, so that each line is written at once.
+        with (self.folder / "calls.jsonl").open("ab", buffering=0) as file:
+            file.write(json.dumps(call).encode() + b"\n")
 
 
 def _pass_time(state):

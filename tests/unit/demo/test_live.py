@@ -18,6 +18,7 @@ import pytest
 
 from tests.demo import live, records
 from tests.support.haproxy import Server
+from tests.support.patience import patient, until
 from tests.unit.demo import made
 
 READY, DRAIN = Server("ready", True), Server("drain", True)
@@ -128,7 +129,7 @@ def serve_a_page(tmp_path):
 
 
 def get(page, path=""):
-    with urllib.request.urlopen(page.url() + path, timeout=5) as answer:
+    with urllib.request.urlopen(page.url() + path, timeout=patient(5)) as answer:
         return answer.read().decode()
 
 
@@ -186,10 +187,16 @@ def test_the_end_waits_for_a_page_that_is_open_and_for_no_other(page, monkeypatc
     assert time.monotonic() - begin < live.FORGOTTEN_SECONDS
     page.ended = False
     get(page, "state")
-    asker = threading.Timer(0.2, lambda: states.append(json.loads(get(page, "state"))))
     states = []
+
+    def ask():
+        until(lambda: page.ended, 5, "the page has ended", pause=0.2)
+        states.append(json.loads(get(page, "state")))
+
+    asker, begin = threading.Thread(target=ask), time.monotonic()
     asker.start()
     page.end()
+    assert page.asked > begin
     asker.join()
     assert states[0]["ended"]
     # A page that was closed meanwhile does not hold it up for long.
@@ -197,4 +204,4 @@ def test_the_end_waits_for_a_page_that_is_open_and_for_no_other(page, monkeypatc
     get(page, "state")
     begin = time.monotonic()
     page.end()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < patient(5)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+import types
 
 import pytest
 
@@ -42,7 +44,7 @@ class Server(asyncio.Protocol):
             self.transport.write(self.answer)
 
 
-def send(answer, numbers, limit=0.3):
+def send(answer, numbers, limit=60):
     """What the load records when it begins the requests of these numbers, one after the other."""
     rows, seen = Rows(), []
 
@@ -100,7 +102,7 @@ def test_no_server_at_all():
     with contextlib.closing(reserve_port()) as keeper:
 
         async def run():
-            one = load.Load(keeper.getsockname()[1], 10, 1, rows)
+            one = load.Load(keeper.getsockname()[1], 10, 60, rows)
             one.begin(1)
             while one.under_way:
                 await asyncio.sleep(0.005)
@@ -127,17 +129,18 @@ def test_the_long_answer_has_its_time_on_top():
     asyncio.run(run())
 
 
-def test_connections_are_not_kept_for_ever():
-    rows, seen = Rows(), []
+def test_connections_are_not_kept_for_ever(monkeypatch):
+    rows, seen, clock = Rows(), [], types.SimpleNamespace(now=0.0)
+    monkeypatch.setattr(load, "time", types.SimpleNamespace(time=time.time, monotonic=lambda: clock.now))
 
     async def run():
         server = await asyncio.get_running_loop().create_server(lambda: Server(answer_with(b"200 OK"), seen), "127.0.0.1", 0)
-        one = load.Load(server.sockets[0].getsockname()[1], 10, 1, rows, kept_seconds=0.05)
-        for number, pause in ((1, 0), (2, 0.06), (4, 0)):
+        one = load.Load(server.sockets[0].getsockname()[1], 10, 60, rows, kept_seconds=5)
+        for number, passes in ((1, 4), (2, 2), (4, 0)):
             one.begin(number)
             while one.under_way:
                 await asyncio.sleep(0.005)
-            await asyncio.sleep(pause)
+            clock.now += passes
         server.close()
 
     asyncio.run(run())

@@ -278,7 +278,7 @@ ENCODED = {"Status": 200, "Body": "not gzip", "Headers": {"Content-Encoding": "g
 @pytest.mark.parametrize("fault", [{"Status": 503, "Body": "\x1b[31m\nAll is well"}, ENCODED])
 def test_what_a_service_says_instead_is_logged_on_one_line(caplog, fault):
     async def play(simulator):
-        task = asyncio.create_task(main(asyncio.Queue(), {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": 2}))
+        task = asyncio.create_task(main(asyncio.Queue(), {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": patient(2)}))
         while not caplog.records:
             await asyncio.sleep(0.02)
         task.cancel()
@@ -296,7 +296,7 @@ def test_a_service_that_errs_tells_nothing(caplog):
 
     async def play(simulator):
         queue = asyncio.Queue()
-        task = asyncio.create_task(main(queue, {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": 2}))
+        task = asyncio.create_task(main(queue, {"imds_urls": list(simulator.urls.values()), "interval": 0.2, "request_timeout": patient(2)}))
         event_id = simulator.post_event(EventType="Freeze", Resources=["web-1"], NoticeSeconds=None)
         changes = [await asyncio.wait_for(queue.get(), patient(10))]
         simulator.fault({"Status": 500})

@@ -54,7 +54,7 @@ def look(action, execute, seconds=0.1, is_unwanted=None):
 
 def test_a_look_that_hangs_is_cut_off_and_its_process_ended(action):
     result, seconds = look(action, lambda: action.start().communicate())
-    assert 0.2 <= seconds < 2
+    assert 0.2 <= seconds < patient(2)
     assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.2 s" in result["error"]
     assert action.process.wait(patient(5)) == -signal.SIGTERM
     assert action._connection._shell.tmpdir is None
@@ -71,7 +71,7 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
             action.start().wait()
 
     result, seconds = look(action, execute)
-    assert seconds < 4 and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
+    assert seconds < patient(4) and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
     assert action.process.wait(patient(5)) == -signal.SIGTERM
 
 
@@ -106,7 +106,7 @@ def test_a_look_that_is_not_wanted_any_more_is_ended(action):
         action.start().communicate()
 
     result, seconds = look(action, exec_command, seconds=30, is_unwanted=lambda: True)
-    assert seconds < 2 and result["ended"] is True and "reached" not in result and "error" not in result
+    assert seconds < patient(2) and result["ended"] is True and "reached" not in result and "error" not in result
     assert action.process.wait(patient(5)) == -signal.SIGTERM
     # The host lives: what Ansible has put there is removed as ever, by a connection of its own.
     assert action._connection._shell.tmpdir == "/tmp/x" and action.closed
@@ -125,7 +125,7 @@ def test_a_run_that_is_dead_waits_for_nothing(action, monkeypatch):
         action.start().communicate()
 
     result, seconds = look(action, exec_command, seconds=30)
-    assert seconds < 2 and result["ended"] is True
+    assert seconds < patient(2) and result["ended"] is True
 
 
 @pytest.mark.parametrize("killed", [True, False])
@@ -164,7 +164,7 @@ def test_acts_are_not_ended_and_have_more_time(action, monkeypatch):
     action._execute_module = exec_command
     began = time.monotonic()
     answer = action.ask(request, TASK_VARS, 0.1, lambda: True)
-    assert 0.4 <= time.monotonic() - began < 3
+    assert 0.4 <= time.monotonic() - began < patient(3)
     assert answer["acts"][0]["unreachable"] and answer["look"]["cut_off"] == pytest.approx(0.2), "it is spared for a look's time"
 
 
@@ -186,10 +186,11 @@ def test_one_in_time_is_left_alone_and_no_alarm_stays(action, rung):
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_alarm_of_the_task_goes_on(action, rung, hangs):
-    signal.setitimer(signal.ITIMER_REAL, 0.4)
-    look(action, (lambda: time.sleep(60)) if hangs else lambda: {"acts": []})
-    assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.4
-    time.sleep(0.4)
+    signal.setitimer(signal.ITIMER_REAL, 300)
+    _result, seconds = look(action, (lambda: time.sleep(60)) if hangs else lambda: {"acts": []})
+    assert not rung and 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 300 - seconds
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    until(lambda: rung, 5, "the alarm has its handler")
     assert rung == [True]
 
 
@@ -221,7 +222,7 @@ def test_news_end_a_look_whose_transfer_hangs(action):
         action.start().communicate()
 
     result, seconds = look(action, put_file, seconds=8, is_unwanted=lambda: True)
-    assert seconds < 5, (seconds, result)
+    assert seconds < patient(5) and result["ended"] is True, (seconds, result)
 
 
 def test_news_end_a_pause_on_the_controller():
@@ -229,7 +230,7 @@ def test_news_end_a_pause_on_the_controller():
     limit, began = TimeLimit(30, lambda: True), time.monotonic()
     with pytest.raises(CutOffError), limit:
         pause(20)
-    assert limit.ended and time.monotonic() - began < 5
+    assert limit.ended and time.monotonic() - began < patient(5)
 
 
 def test_a_windows_host_has_more_time(action, monkeypatch):

@@ -729,7 +729,7 @@ class TestHealthFile:
                 state["files"][HEALTH] = base64.b64encode(b"patching").decode()
                 state["changed"] = {HEALTH.lower(): time.time() - file_ago, HEALTH.lower().rpartition("\\")[0]: time.time() - folder_ago}
             look = Action(host).run("health_probe_info", ports=[80], notice=12, **self.OUT)
-            assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(left, abs=1.0)
+            assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(left, abs=patient(1.0))
 
     def test_what_the_record_says_of_the_file_counts(self, host):
         Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
