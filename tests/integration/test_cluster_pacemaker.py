@@ -24,7 +24,7 @@ pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
 class PacemakerBed(Bed):
     def __init__(self, cluster, folder):
-        super().__init__(cluster, folder, type="pacemaker", name="ha", timeout=20)
+        super().__init__(cluster, folder, type="pacemaker", name="ha", timeout=patient(20))
 
     def running(self, name="web1"):
         return self.cluster.running(self.cluster[name])
@@ -167,7 +167,7 @@ def test_a_reboot_of_the_node(bed):
     bed.cluster.start(node)
     until(lambda: bed.cluster.online(bed.cluster["web2"]) == {"web1", "web2"}, 60, pause=0.3)
     assert early["web2"] == 3 and bed.running("web2") == {"web1": 0, "web2": 3}
-    released = bed.release(timeout=30)
+    released = bed.release(timeout=patient(30))
     assert released["done"] and released["conflicts"] == [] and bed.records() == []
     bed.settled()
 

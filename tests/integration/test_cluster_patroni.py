@@ -19,7 +19,7 @@ import pytest
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
-from tests.support.patience import until
+from tests.support.patience import patient, until
 from tests.support.patroni import NEEDED, Cluster, Writers
 from tests.support.processes import descendants, kill
 
@@ -71,7 +71,7 @@ def test_the_leader_hands_over_and_stays_a_replica(cluster, leader, writers, tmp
     predicted = hold(tmp_path, leader, check=True)
     assert predicted["changed"] and predicted["done"], predicted
     assert cluster.leader() == leader.name and not (tmp_path / "state").exists()
-    taken = hold(tmp_path, leader, timeout=50)
+    taken = hold(tmp_path, leader, timeout=patient(50))
     assert taken["done"] and taken["changed"], taken
     assert leader.read("/leader")[0] == 503 and cluster.leader() not in (None, leader.name)
     assert cluster.members()[leader.name]["state"] in ("running", "streaming")
@@ -98,7 +98,7 @@ def test_a_leader_that_is_killed_leaves_a_gap(cluster, leader, writers):
 
 def test_a_replica_is_not_touched(cluster, leader, tmp_path):
     node = next(node for node in cluster.nodes.values() if node is not leader)
-    taken = hold(tmp_path, node, timeout=30)
+    taken = hold(tmp_path, node, timeout=patient(30))
     assert taken["done"], taken
     assert hold(tmp_path, node, "absent")["done"]
     assert cluster.leader() == leader.name
@@ -111,7 +111,7 @@ def test_a_paused_cluster_is_left_alone_but_by_force(cluster, leader, writers, t
         waits = hold(tmp_path, leader)
         assert not waits["changed"] and "somebody works on it" in waits["waiting_for"], waits
         assert cluster.leader() == leader.name
-        taken = hold(tmp_path, leader, force=True, timeout=50)
+        taken = hold(tmp_path, leader, force=True, timeout=patient(50))
         assert taken["done"] and cluster.leader() not in (None, leader.name), taken
         assert '"pause": true' in leader.read("/cluster")[1]
     finally:
@@ -159,7 +159,7 @@ def test_a_leader_that_streams_to_nobody_is_waited_for(cluster, leader, writers,
     finally:
         cluster.sql("ALTER ROLE replicator LOGIN")
     until(lambda: cluster.streaming(leader.name), 30, "somebody gets what is written")
-    taken = hold(tmp_path, leader, timeout=50)
+    taken = hold(tmp_path, leader, timeout=patient(50))
     assert taken["done"] and cluster.leader() != leader.name, taken
     assert hold(tmp_path, leader, "absent")["done"]
     nothing_lost(cluster, writers)
@@ -189,8 +189,8 @@ def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
 @pytest.mark.parametrize("function, after", [("out", False), ("out", True), ("_request", True)])
 def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after):
     """Between record and change, after the change, and after the first answer."""
-    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=50), DRIVER, f"Patroni.{function}", after=after)
-    taken = hold(tmp_path, leader, timeout=50)
+    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=patient(50)), DRIVER, f"Patroni.{function}", after=after)
+    taken = hold(tmp_path, leader, timeout=patient(50))
     assert taken["done"] and cluster.leader() not in (None, leader.name), taken
     assert hold(tmp_path, leader, "absent")["done"]
     assert not list((tmp_path / "state").rglob("*.json"))

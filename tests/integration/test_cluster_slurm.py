@@ -19,7 +19,7 @@ pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
 
 class SlurmBed(Bed):
     def __init__(self, cluster, folder):
-        super().__init__(cluster, folder, type="slurm", name="batch", timeout=30)
+        super().__init__(cluster, folder, type="slurm", name="batch", timeout=patient(30))
 
     def is_as_before(self):
         """For a moment after it is resumed, the controller does not know whether the node responds."""
@@ -130,7 +130,7 @@ def test_a_reboot_of_the_node(bed):
     early = bed.release(timeout=0)
     assert not early["done"] and "Slurm (batch): " in early["waiting_for"], early
     bed.cluster.start(node)
-    released = bed.release(timeout=30)
+    released = bed.release(timeout=patient(30))
     assert released["done"] and released["conflicts"] == [] and bed.records() == [], released
 
 
@@ -161,8 +161,11 @@ class TestHandleEvents:
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
         process = ready.start("handle_events", handle_events_timeout=patient(100))
         until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
+        approvals = []
         while bed.cluster.jobs():
-            assert ready.simulator.event(event_id)["Approvals"] == []
+            assert approvals == []
+            # Of the moment before the next look at the jobs.
+            approvals = ready.simulator.event(event_id)["Approvals"]
         run = ready.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert ready.records() == []
