@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.support.patience import until
-from tests.support.processes import dead_helpers, helpers, marked_helpers
+from tests.support.processes import helper_folders, helpers, marked_helpers
 from tests.support.site import Site
 
 
@@ -23,8 +25,15 @@ def make_site(tmp_path):
 @pytest.fixture(scope="session", autouse=True)
 def no_helper_is_left():
     """Within a minute of the last run, whatever ended the runs."""
-    before = dead_helpers()
+    folders = set()
     with marked_helpers(of_all=True) as marks:
-        yield
+        yield lambda: folders.update(helper_folders(marks))
     until(lambda: not helpers(marks), 60, "the end of all helpers")
-    until(lambda: dead_helpers() <= before, 5, "the end of their folders")
+    assert [folder for folder in folders if os.path.exists(folder)] == []
+
+
+@pytest.fixture(autouse=True)
+def helpers_of_the_test(no_helper_is_left):
+    """Notes which of them live on after it."""
+    yield
+    no_helper_is_left()

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.support.azure import NEEDED
 from tests.support.azure_site import azure_site
 from tests.support.patience import until
+from tests.support.processes import forget_records
 
 pytestmark = NEEDED
 
@@ -60,7 +59,7 @@ def test_the_successor_of_a_killed_controller_needs_only_the_records_at_azure(si
     until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
     if wiped:
-        shutil.rmtree(site.folder / "state" / "web1", ignore_errors=True)
+        forget_records(site.folder / "state" / "web1")
     # Whether or not it was approved before the kill, and whether that has started it yet.
     site.simulator.reset()
     assert site.simulator.statuses(event_id)[-1] in ("Completed", "Cancelled")

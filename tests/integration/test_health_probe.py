@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,7 +24,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir, web_host
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
-from tests.support.processes import Processes
+from tests.support.processes import Processes, await_requests, forget_records
 from tests.support.simulator import Simulator
 from tests.support.site import Site, until_said
 from tests.support.world import reserve_port
@@ -67,7 +66,8 @@ class ProbedSite(Site):
         self.haproxy = Haproxy(
             proxy,
             f"frontend in\n  mode tcp\n  bind 127.0.0.1:{self.front.getsockname()[1]}\n  default_backend www\n"
-            f"backend www\n  mode tcp\n  option httpchk GET /health\n  option redispatch 1\n  retries 3\n{servers}",
+            # A check may take its time on a busy machine. Otherwise it would have half a second.
+            f"backend www\n  mode tcp\n  option httpchk GET /health\n  timeout check 10s\n  option redispatch 1\n  retries 3\n{servers}",
         )
         self.inventory = folder / "inventory.json"
         self.write(**variables)
@@ -102,14 +102,14 @@ class ProbedSite(Site):
     def up(self, name):
         return self.haproxy.states("www")[name].up
 
-    def start_load(self, seconds=60):
+    def start_load(self):
         records = self.folder / "load.csv"
-        self.load = self.running.start("load", *load.command(self.front.getsockname()[1], RATE, 4.0, records))
+        self.load = self.running.start("load", *load.command(self.front.getsockname()[1], RATE, patient(4.0), records))
         return records
 
     def stop_load(self, records):
         time.sleep(0.5)
-        self.running.stop(self.load, patience=10)
+        self.running.stop(self.load, patience=patient(10))
         requests = load.read_requests(records)
         return requests, [request for request in requests if request["outcome"] != load.OK]
 
@@ -148,7 +148,7 @@ def test_a_reboot_under_load_fails_no_request(make_site):
     until(lambda: all(site.up(name) for name in site.names), 20, "all up")
     records = site.start_load()
     time.sleep(1)
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=list(both), ImpactSeconds=3, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=list(both), ImpactSeconds=None, SettleSeconds=1)
     process = site.start("handle_events")
     failed_at = {}
     for name in both:
@@ -157,12 +157,14 @@ def test_a_reboot_under_load_fails_no_request(make_site):
     until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
     # Not before the balancer must have noticed: 0.5 s x 2 + 1 s.
     assert all(time.monotonic() - failed_at[name] >= 2 and not site.up(name) for name in both)
+    site.simulator.wait_for(event_id, "Started")
     # The impact.
     for name in both:
         site.applications[name].kill()
     time.sleep(1)
     for name in both:
         site.start_application(name)
+    site.simulator.complete(event_id)
     run = site.finish(process)
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed", run.output
@@ -203,12 +205,16 @@ def test_a_file_that_a_person_removes(make_site):
     process = site.start("handle_events")
     until(lambda: site.fails("web1"), 60, "web1 out")
     site.kill(process)
+    await_requests()
     site.file("web1").unlink()
     process = site.start("handle_events")
     assert "-e target=web1 -e holds_release=true" in until_said(process, "pass again: left as it is")
     released = site.run("holds", target="web1", holds_release=True)
     assert released.status == 0, released.output
     until(lambda: site.fails("web1"), 60, "web1 out again")
+    # Not before the module has read back what it did.
+    held = '"phase": "held"'
+    until(lambda: any(held in path.read_text() for path in site.records() if path.name.startswith("health_probe-")), 60, "it is recorded")
     site.file("web1").unlink()
     site.file("web1").touch()
     run = site.finish(process)
@@ -234,7 +240,7 @@ def test_a_file_whose_record_is_gone_is_given_back(make_site):
     killed = site.start("handle_events", handle_events_sleep=5)
     until(lambda: site.fails("web1"), 60, "the health answer fails")
     site.kill(killed)
-    shutil.rmtree(site.folder / "state" / "web1")
+    forget_records(site.folder / "state" / "web1")
     site.simulator.cancel(event_id)
     run = site.run()
     assert run.status == 0 and "restored" in run.output, run.output
@@ -299,10 +305,11 @@ def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers):
         host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name)]
     content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
     site.inventory.write_text(json.dumps(content))
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
     process = site.start("handle_events")
-    until(lambda: site.simulator.event(event_id)["Approvals"], 90, "approved")
+    site.simulator.wait_for(event_id, "Started", 90)
     assert site.fails("web1") and site.admin_states() == {"web1": "drain", "web2": "ready"}
+    site.simulator.complete(event_id)
     run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
     assert not site.fails("web1") and site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []

@@ -7,18 +7,23 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import json
 import os
+import re
 import shutil
 import signal
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._helper import PREFIX
+from ansible_collections.graceful.azure.plugins.plugin_utils._helper import PLACES
 
 from tests.support.checkout import ROOT
 from tests.support.meanwhile import Meanwhile
 from tests.support.needs import FAR_HOST
 from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
-from tests.support.processes import dead_helpers, descendants, helpers, kill, marked_helpers
+from tests.support.processes import descendants, helper_folders, helpers, kill, marked_helpers
 from tests.support.site import Site
 from tests.support.sudo_host import PASSWORD, USERS, SudoHost
 
@@ -43,19 +48,27 @@ class Bed:
     def __init__(self, folder, marks):
         self.folder = folder
         self.marks = marks
-        self.before = dead_helpers()
+        self.folders = set()
 
     def playbook(self, inventory=None, **variables):
         return Playbook(self.folder, inventory, **variables)
 
     def run(self, tasks, playbook=None, environment=None, **options):
-        return (playbook or self.playbook()).run(tasks, environment=dict(ENVIRONMENT, **(environment or {})), **options)
+        done = (playbook or self.playbook()).run(tasks, environment=dict(ENVIRONMENT, **(environment or {})), **options)
+        names = set(re.findall(r'"name": "([0-9a-f]{16})"', json.dumps(done.results)))
+        self.folders.update(f"{place}/{PREFIX}{name}" for place in PLACES for name in names)
+        return done
 
     def processes(self):
         return helpers(self.marks)
 
+    def note(self):
+        """The folders of those that live now, such as after a run that told nothing."""
+        self.folders.update(helper_folders(self.marks))
+
     def is_clean(self):
-        return not self.processes() and dead_helpers() <= self.before
+        self.note()
+        return not self.processes() and not any(map(glob.glob, self.folders))
 
 
 @pytest.fixture
@@ -237,6 +250,7 @@ class Seen(Meanwhile):
 
     def _run(self):
         while not self._ends.wait(0.1):
+            self.bed.note()
             for pid in self.bed.processes():
                 with contextlib.suppress(ProcessLookupError):
                     self.leaders.add(os.getsid(pid))

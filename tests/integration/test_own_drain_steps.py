@@ -248,7 +248,7 @@ class TestPostgresql:
             if process:
                 subprocess.run([*be, str(POSTGRESQL / "pg_ctl"), "stop", "-m", "immediate", "-D", f"{folder}/data"], capture_output=True, check=False, cwd="/")
                 process.wait(patient(30))
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(folder)
 
     @staticmethod
     def words(folder, question, user="postgres", database="postgres"):

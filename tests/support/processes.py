@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import itertools
 import os
 import resource
@@ -15,6 +14,8 @@ import shutil
 import signal
 import subprocess
 import time
+
+from tests.support.patience import until
 
 
 class Processes:
@@ -151,15 +152,28 @@ def marked_helpers(of_all=False):
         resource.setrlimit(resource.RLIMIT_MSGQUEUE, before)
 
 
-def dead_helpers():
-    """The folders of helpers that live no more: no helper has opened them."""
-    places = ["/run", "/tmp", *glob.glob("/run/user/*")]
-    found = {path for place in places for path in glob.glob(f"{place}/graceful_azure-*")}
-    for pid in helpers() if found else ():
+def helper_folders(marks):
+    """The folders in which these helpers listen. Those of helpers that live no more may be somebody else's, such as of a test that has killed one."""
+    found = set()
+    for pid in helpers(marks, forks=False):
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):
-                found.discard(os.readlink(f"/proc/{pid}/fd/{number}"))
-    return found
+                with contextlib.suppress(OSError):
+                    found.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+    return {path for path in found if os.path.basename(path).startswith("graceful_azure-")}
+
+
+def await_requests(seconds=30):
+    """Until the helpers that this process has brought about answer no request. A run that is killed leaves them some that are half done."""
+    mark = resource.getrlimit(resource.RLIMIT_MSGQUEUE)[0]
+    until(lambda: not helpers((mark,), forks=True), seconds, "the end of all requests to helpers")
+
+
+def forget_records(folder):
+    """Remove a folder of records, if there is one, and let no request of a run that was killed write there afterwards."""
+    await_requests()
+    if os.path.exists(folder):
+        shutil.rmtree(folder)
 
 
 def cpu_seconds(pids):
@@ -176,6 +190,20 @@ def kill(pid, number=signal.SIGKILL):
 
 def kill_all(pid, number=signal.SIGKILL):
     """Sends a signal to a process and to everything below it."""
+    if number == signal.SIGKILL:
+        _stop_all(pid)
     # The process first: it must not see those below it die.
     for one in [pid, *descendants(pid)]:
         kill(one, number)
+
+
+def _stop_all(pid, seconds=5.0):
+    """Stops them all, so that none starts another one that nobody has seen."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        running = [one for one in (pid, *descendants(pid)) if (_stat(one) or "Z")[0] not in "TtZX"]
+        if not running:
+            return
+        for one in running:
+            kill(one, signal.SIGSTOP)
+        time.sleep(0.001)

@@ -16,7 +16,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +28,7 @@ from tests.support.inventory import state_dir
 from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
+from tests.support.processes import forget_records
 from tests.support.simulator import Simulator
 from tests.support.web import Web
 
@@ -197,8 +197,8 @@ class RoleBed:
 
     def reset(self):
         """As it was at the beginning; events that stand are ended."""
-        shutil.rmtree(self.folder / "state", ignore_errors=True)
-        shutil.rmtree(self.units, ignore_errors=True)
+        for folder in (self.folder / "state", self.units):
+            forget_records(folder)
         self.units.mkdir()
         for name in HOSTS:
             self.webs[name].status = 200
@@ -274,7 +274,7 @@ class RoleBed:
         others = [name for name in HOSTS if name != host]
         for name in others:
             self.haproxy[balancer].ask(f"set server www/{name} state maint")
-        connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=patient(30))
         connection.request("GET", f"/?{query}")
         self._await_request(connection, balancer, host, direct)
         for name in others:

@@ -26,4 +26,5 @@ class ActionModule(ActionBase):
 
         began = time.monotonic()
         answer = _helper.ask(self, {"request": self._task.args["request"]}, task_vars, run_module)
-        return dict(answer, took=time.monotonic() - began)
+        name = _helper.name_of(self, _helper.machine_of(self, task_vars)[0])
+        return dict(answer, took=time.monotonic() - began, name=name)
