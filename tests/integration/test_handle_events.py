@@ -439,10 +439,10 @@ def test_a_name_that_leads_elsewhere_while_it_is_held(site):
     configuration.write_text(configuration.read_text() + "  server spare 127.0.0.1:1\n")
     site.haproxy.reload()
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
-    process = site.start("handle_events")
-    site.await_state("web1", "drain")
     # A connection keeps it from being drained meanwhile.
     with socket.create_connection(("127.0.0.1", ours)):
+        process = site.start("handle_events")
+        site.await_state("web1", "drain")
         site.haproxy.ask("set server www/web1 addr 127.0.0.1 port 2")
         site.haproxy.ask(f"set server www/spare addr 127.0.0.1 port {ours}")
         until(lambda: site.haproxy.flags("www", "spare")[0] == 8, 30, "spare out")

@@ -22,10 +22,10 @@ pytestmark = [
     pytest.mark.timeout(400),  # the first time the image is built
 ]
 
-PORT, UNTOUCHED = 8079, 8077
+PORT, UNTOUCHED, ANSWERS = 8079, 8077, 8078
 SSH = 22  # a port that somebody else has
-# Another port of the guest, on which a unit answers the probe.
-ANSWER = "[Service]\nExecStart=/usr/bin/python3 -I -m http.server 8078\nDynamicUser=yes\n"
+# A unit that answers the probe.
+ANSWER = f"[Service]\nExecStart=/usr/bin/python3 -I -m http.server {ANSWERS}\nDynamicUser=yes\n"
 
 
 class Guest:
@@ -53,9 +53,14 @@ class Guest:
         assert went_well, said
         return said.partition("<<")[2].partition(">>")[0]
 
+    def await_answers(self, before="true"):
+        """Until the unit that answers the probe listens. To systemd, it has started before that."""
+        self.shell(f"{before}; timeout {patient(30)} bash -c 'until : < /dev/tcp/127.0.0.1/{ANSWERS}; do sleep 0.1; done' 2>&1")
+
     def status(self, *ports):
         """What is answered on the responder's port, or on these, with words between them."""
-        ask = "try: print(u.urlopen('http://127.0.0.1:{}/', timeout=5).status)\nexcept e.HTTPError as error: print(error.code)\nexcept OSError: print('none')"
+        opened = f"u.urlopen('http://127.0.0.1:{{}}/', timeout={patient(5)})"
+        ask = f"try: print({opened}.status)\nexcept e.HTTPError as error: print(error.code)\nexcept OSError: print('none')"
         code = "\n".join(["import urllib.request as u, urllib.error as e", *map(ask.format, ports or (PORT,))])
         return " ".join(self.shell(f"python3 -I - <<'END'\n{code}\nEND").split("\\n"))
 
@@ -71,7 +76,7 @@ def make_guest(tmp_path_factory):
 
 
 def responder(state="present", port=PORT, **more):
-    probe = {"type": "health_probe", "action": "responder", "responder_url": "http://127.0.0.1:8078/"}
+    probe = {"type": "health_probe", "action": "responder", "responder_url": f"http://127.0.0.1:{ANSWERS}/"}
     return {
         "ansible.builtin.include_role": {"name": "graceful.azure.load_balancer", "tasks_from": "responder"},
         "vars": {"graceful_azure_duties": [{**probe, "responder_state": state, "responder_port": port, **more}]},
@@ -86,7 +91,8 @@ THROUGH_RESPONDER = {"action": "responder", "responder_port": PORT}
 
 
 def test_the_responder_from_its_installation_to_its_end(guest):
-    guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload; systemctl start answer; sleep 1")
+    guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload")
+    guest.await_answers("systemctl start answer")
     went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
     assert not went_well and "The responder is not installed here" in said
     went_well, said = guest.play(responder(port=SSH))
@@ -110,7 +116,7 @@ def test_the_responder_from_its_installation_to_its_end(guest):
     assert guest.play(hold("absent"))[0] and guest.status() == "200"
     guest.shell("systemctl stop answer")
     assert guest.status() == "503"
-    guest.shell("systemctl start answer; sleep 1")
+    guest.await_answers("systemctl start answer")
     went_well, said = guest.play(responder("absent"))
     assert went_well and guest.status() == "none", said
     assert guest.play(responder("absent"))[0]
@@ -123,7 +129,7 @@ def untouched(port):
 # Its answers are in test_probe_responder.py, without systemd.
 @pytest.mark.long
 def test_the_untouched_answer_comes_moves_and_goes(guest):
-    guest.shell("systemctl start answer; sleep 1")
+    guest.await_answers("systemctl start answer")
     went_well, said = guest.play(untouched(PORT))
     assert not went_well and f"responder_untouched_port: {PORT} is responder_port, too" in said
     went_well, said = guest.play(untouched(SSH))
@@ -140,7 +146,7 @@ def test_the_untouched_answer_comes_moves_and_goes(guest):
     # It is the application's own health.
     guest.shell("systemctl stop answer")
     assert guest.status(UNTOUCHED) == "503"
-    guest.shell("systemctl start answer; sleep 1")
+    guest.await_answers("systemctl start answer")
     # Another port, and the hold stands on.
     went_well, said = guest.play(untouched(8076))
     assert went_well and guest.status(PORT, UNTOUCHED, 8076) == "503 none 200", said
@@ -159,12 +165,12 @@ def test_the_untouched_answer_comes_moves_and_goes(guest):
 # It is in test_health_probe.py of the module_utils.
 @pytest.mark.long
 def test_a_unit_that_answers_the_probe(guest):
-    guest.shell("systemctl start answer; sleep 1")
+    guest.await_answers("systemctl start answer")
     went_well, said = guest.play(hold("present", action="service", service="nothing"))
     assert not went_well and "systemd knows no unit nothing.service (option service)" in said
-    assert guest.status(8078) == "200"
-    assert guest.play(hold("present", action="service", service="answer"))[0] and guest.status(8078) == "none"
+    assert guest.status(ANSWERS) == "200"
+    assert guest.play(hold("present", action="service", service="answer"))[0] and guest.status(ANSWERS) == "none"
     assert "changed=0" in guest.play(hold("present", action="service", service="answer"))[1]
     assert guest.play(hold("absent"))[0]
-    guest.shell("sleep 1")
-    assert guest.status(8078) == "200" and guest.shell("ls -A /var/lib/graceful_azure") == ""
+    guest.await_answers()
+    assert guest.status(ANSWERS) == "200" and guest.shell("ls -A /var/lib/graceful_azure") == ""
