@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkout import ROOT
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.processes import descendants, kill, marked
 
 pytestmark = pytest.mark.timeout(400)
@@ -37,6 +37,7 @@ def make_temporary():
     yield folder
     for pid in marked(str(folder)):
         kill(pid)
+    until(lambda: not list(marked(str(folder))), 10, "the end of what it has started")
     shutil.rmtree(folder)
 
 
@@ -77,7 +78,8 @@ def test_commands_from_a_pipe(tmp_path, temporary):
 
 def test_a_server_that_cannot_be_started_again_is_told_and_the_shell_goes_on(tmp_path, temporary):
     log = tmp_path / "shell" / "web1.log"
-    commands = f"rm {log}\nmkdir {log}\nsimulator add Reboot web1 EventStatus=Started ImpactSeconds=0.5\nsleep 6\necho goes on\nexit 7\n"
+    event = "simulator add Reboot web1 EventStatus=Started ImpactSeconds=0.5"
+    commands = f"rm {log}\nmkdir {log}\n{event}\nsleep {patient(6)}\necho goes on\nexit 7\n"
     status, output = run(tmp_path, temporary, commands)
     assert status == 7, output
     assert output.count(f"shell: web1 does not run and was not started again, see {log}") == 1

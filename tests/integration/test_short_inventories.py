@@ -28,6 +28,7 @@ from tests.support.nodes import NODES, Nodes
 from tests.support.nodes import needs as needs_program
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
+from tests.support.processes import await_requests, kill_all
 from tests.support.simulator import SCRIPT, command
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900), *NODES]
@@ -145,8 +146,7 @@ class Site:
         try:
             yield run
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(run.pid, 9)
+            kill_all(run.pid)
             run.wait()
 
     def see_a_reboot_through(self, name, while_held):
@@ -320,6 +320,7 @@ def test_a_host_is_given_back_without_ansible(tmp_path):
         until(serves, 30)
         with site.held("web1"):
             assert not serves() and site.records() == {"web1", "lb1"}
+        await_requests()
         for node, lines in ((web, of_file), (balancer, of_haproxy)):
             node.must("env", f"PATH={programs}:{os.environ['PATH']}", "sh", "-ec", lines)
             node.must("sh", "-c", "rm /var/lib/graceful_azure/*.json")

@@ -82,6 +82,9 @@ def follow(folder, ports, *parts):
         for kind, text in blocks(page, *headings):
             if kind == "shell":
                 commands += INSTALLS.sub("", text)
+                # Who types takes longer than what goes on in the background takes to listen.
+                for port in {port for line in text.splitlines() if line.endswith("&") for port in ports if port in line}:
+                    commands += f"until (: < /dev/tcp/127.0.0.1/{port}) 2> /dev/null; do sleep 0.1; done\n"
             elif kind == "json":
                 (folder / "balancers.json").write_text(here(text))
             elif kind in ("haproxy", "python", "yaml"):
