@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.meanwhile import Meanwhile
-from tests.support.patience import until
+from tests.support.patience import patient, until
 from tests.support.site import Site
 
 # A run of seconds takes minutes where the machine has much else to do.
@@ -43,7 +43,7 @@ class Clients(Meanwhile):
         while not self._ends.wait(0.05):
             try:
                 with socket.socket(socket.AF_UNIX) as client:
-                    client.settimeout(10)
+                    client.settimeout(patient(10))
                     client.connect(self._front)
                     client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                     answer = client.recv(65536)
@@ -95,7 +95,7 @@ def test_a_rehearsal_loses_nothing_and_gives_everything_back(site, names):
     # The real service was only read.
     assert {request["Method"] for request in site.simulator.requests()[reads:]} == {"GET"}
     assert site.simulator.events() == []
-    assert simulators(site) == {}
+    until(lambda: simulators(site) == {}, 5, "the simulator ends")
     assert list(site.folder.glob("*.rehearse")) == []
 
 

@@ -38,15 +38,21 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
     folder, journal = site.folder / "reports", site.folder / "journal"
     prom = site.folder / "node-exporter" / "web.prom"
     settings = {"handle_events_report": str(folder), "handle_events_journal": str(journal), "handle_events_metrics": str(prom)}
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
     killed = site.start("handle_events", **settings)
-    until(lambda: site.simulator.event(event_id)["Approvals"], 60, "approved")
-    until(lambda: any("approved" in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
+    site.simulator.wait_for(event_id, "Started", 60)
+    until(lambda: any('"state": "started"' in path.read_text() for path in folder.glob("*.json")), 30, "the report tells of it")
+    # With the next look, everything is written that the pass before it has told.
+    looked = len(site.simulator.requests("web1"))
+    until(lambda: len(site.simulator.requests("web1")) > looked, 60, "it looks again")
     site.kill(killed)
     found = metrics(prom)
     assert found['runs_total{group="web"}'] == found['run_in_progress{group="web"}'] == found['hosts_out{group="web"}'] == 1
-    assert time.time() - found['host_held_since_timestamp_seconds{group="web",host="web1"}'] < 60
-    run = site.run(**settings)
+    assert time.time() - found['host_held_since_timestamp_seconds{group="web",host="web1"}'] < patient(60)
+    process = site.start("handle_events", **settings)
+    until(lambda: len(list(folder.glob("*.json"))) == 2, 60, "the next run tells of what it found")
+    site.simulator.complete(event_id)
+    run = site.finish(process)
     assert run.status == 0, run.output
     first, second = reports(folder)
     assert not first["run"]["finished"] and "or it was killed" in sorted(folder.glob("*.html"))[0].read_text()

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -62,13 +61,17 @@ def test_what_is_put_back_during_the_wait_is_taken_out_again(bed):
     slurm = bed.folder / "slurm"
 
     def resume():
-        until(lambda: told(bed, "state") == ["IDLE+DRAIN"], 30)
-        time.sleep(0.5)
-        (slurm / "state").write_text("IDLE\n")
-        (slurm / "reason").write_text("")
+        try:
+            until(lambda: any('"phase": "held"' in path.read_text() for path in bed.state_dir("web1").glob("cluster-*.json")), 60, "the node is drained")
+            (slurm / "reason").write_text("")
+            (slurm / "new").write_text("IDLE\n")
+            (slurm / "new").rename(slurm / "state")
+            until(lambda: told(bed, "log") == ["drain", "drain"], 60, "it is drained again")
+        finally:
+            bed.let_go()
 
     other = threading.Thread(target=resume)
-    with bed.request(6, direct=True):
+    with bed.request(direct=True):
         other.start()
         run = bed.run(OUT[0], ("drain_host", dict(OUT[1][1], graceful_azure_ports=[bed.webs["web1"].port])))
     other.join()

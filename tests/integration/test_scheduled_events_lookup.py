@@ -20,8 +20,9 @@ EVENT = "11111111-2222-3333-4444-555555555555"
 REMOTE = {"ansible_connection": "ssh", "ansible_host": "198.51.100.1"}
 
 NAME = "graceful.azure.scheduled_events_wait"
-DEFAULT = f"query('{NAME}', timeout=2, sleep=0.1)"
-EXPLICIT = f"query('{NAME}', timeout=2, sleep=0.1, imds_url=url)"
+# The event is there already, so none of them waits.
+DEFAULT = f"query('{NAME}', timeout=30, sleep=0.1)"
+EXPLICIT = f"query('{NAME}', timeout=30, sleep=0.1, imds_url=url)"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_where_it_knows_whose_service_it_is(run):
             "here",
             ("plain", DEFAULT, {}),
             ("body", DEFAULT, {"loop": [1]}),
-            ("ids", f"query('{NAME}', '{EVENT.upper()}', timeout=2)", {}),
+            ("ids", f"query('{NAME}', '{EVENT.upper()}', timeout=30)", {}),
         ),
         *on("localhost", ("by_keyword", DEFAULT, {"connection": "local"})),
         # An explicit URL, on any host.
@@ -183,11 +184,11 @@ def test_the_url_from_the_configuration(run, simulator, tmp_path):
 
 
 def test_a_controller_of_the_same_set(run, simulator):
-    call = f"query('{NAME}', timeout=1, sleep=0.1, imds_url=other_url, resource_name=%s)"
+    call = f"query('{NAME}', timeout=%d, sleep=0.1, imds_url=other_url, resource_name=%s)"
     done = run(
         "far",
-        ("named", call % "'VM-1'", {}),
-        ("itself", call % "none", {}),
+        ("named", call % (30, "'VM-1'"), {}),
+        ("itself", call % (1, "none"), {}),
         arguments=["-e", f"other_url={simulator.urls['vm-2']}"],
     )
     found(done["named"])
@@ -195,12 +196,12 @@ def test_a_controller_of_the_same_set(run, simulator):
 
 
 def test_ids_and_states(run):
-    call = f"query('{NAME}', %s, imds_url=url, timeout=1, sleep=0.1)"
+    call = f"query('{NAME}', %s, imds_url=url, sleep=0.1)"
     done = run(
         "far",
         ("upper", call % f"'{EVENT.upper()}'", {}),
         ("list", call % f"['x', '{EVENT}']", {}),
-        ("other_id", call % "'x'", {}),
+        ("other_id", call % "'x', timeout=1", {}),
         ("absent", call % "['x'], state='absent'", {}),
         ("states", call % f"'{EVENT}', state=['absent', 'started', 'scheduled']", {}),
         ("text", call % f"'{EVENT}', state='absent,scheduled'", {}),

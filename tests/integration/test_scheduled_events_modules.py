@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.patience import patient
 from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 
@@ -144,7 +145,7 @@ def test_an_answer_without_the_event_is_not_its_end(run, simulator):
     simulator.fault(Empty=True, times=3)
     stale = {"Vm": None, "Method": None, "Fault": {"Stale": True}, "Times": 1}
     done = run(
-        task("waited", WAIT, state="absent", timeout=2, sleep=0.2, **mine),
+        task("waited", WAIT, state="absent", timeout=patient(2), sleep=0.2, **mine),
         task("fault", "ansible.builtin.uri", url=f"{simulator.control}/faults", method="POST", body=stale, body_format="json", status_code=[200, 201, 204]),
         task("approved", APPROVE, **mine),
     )
@@ -162,5 +163,5 @@ def test_a_slow_first_answer(run, simulator):
 
 def test_in_the_background(run, simulator):
     simulator.post_event(Resources=["vm-1"], NoticeSeconds=None)
-    done = run(task("waited", WAIT, {"async": 20, "poll": 1}, timeout=10))
+    done = run(task("waited", WAIT, {"async": int(patient(20)), "poll": 1}, timeout=10))
     assert done["waited"]["outcome"] == "present"

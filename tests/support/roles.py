@@ -294,6 +294,11 @@ class RoleBed:
                 held[query].set()
             reader.join()
 
+    def let_go(self):
+        """Have the requests to web1 end that last until then."""
+        for event in self.webs["web1"].held.values():
+            event.set()
+
     def _await_request(self, connection, balancer, host, direct):
         deadline = time.monotonic() + patient(5)
         while not direct and self._sessions(balancer, host) == 0:
@@ -329,7 +334,7 @@ class RoleBed:
         return Run(run.returncode, run.stdout, json.loads(said.read_text()) if said.exists() else [])
 
     def _errand(self, number):
-        lookup = f"{{{{ lookup('ansible.builtin.url', '{self.errands.url}/{number}', use_proxy=False) }}}}"
+        lookup = f"{{{{ lookup('ansible.builtin.url', '{self.errands.url}/{number}', use_proxy=False, timeout=60) }}}}"
         return {"name": f"Step {number}", "ansible.builtin.set_fact": {"errand": lookup}}
 
     @staticmethod
