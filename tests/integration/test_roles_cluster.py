@@ -52,7 +52,7 @@ def test_out_and_back(bed):
 
     run = bed.run(*OUT, see, OUT[1], BACK, BACK)
     assert run.status == 0 and not any(step.failure for step in run.steps), run.output
-    assert [step.result["changed"] for step in run.steps] == [True, True, False, True, False]
+    assert [step.result["changed"] for step in run.steps] == [True, True, False, True, False], run.output
     assert told(bed, "log") == ["drain", "resume"] and bed.records("web1") == bed.records("lb1") == {} and bed.admin() == 0
 
 
