@@ -10,6 +10,7 @@ A line of nginx has an address in one of many spellings: with or without a port,
 from __future__ import annotations
 
 import difflib
+import functools
 import ipaddress
 import re
 from typing import TYPE_CHECKING
@@ -103,6 +104,8 @@ def split_address(address: str) -> tuple[str, str]:
     return host.strip("[]"), port
 
 
+# Every host asks for those of all lines.
+@functools.lru_cache(maxsize=4096)
 def spelled(address: str) -> str:
     """One spelling for an address that lines may write in several ways. Nobody is asked for it: names stay names."""
     if address.startswith(UNIX):

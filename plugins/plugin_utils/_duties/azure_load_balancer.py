@@ -154,7 +154,7 @@ class AzureLoadBalancer(TrafficDuty):
             "conflicts": conflicts,
         }
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("addresses") is None:

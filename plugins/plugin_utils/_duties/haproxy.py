@@ -52,6 +52,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
+Owners = dict[tuple[str, str], list[str]]
+"""The targets that have a server by its name, by its backend and name. They are found once in a pass, as each target asks for those of all servers."""
+
 
 def place_name(machine: str, server: Json) -> str:
     return f"{server['backend']}/{server['server']} on {machine}"
@@ -212,7 +215,12 @@ class Haproxy(TrafficDuty):
         trouble.extend(trouble_at(hosts, acts))
         return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or _state(settings, acts))
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
+        owners = _owners(asked, machines)
+        for host, settings in asked:
+            yield self._traffic(settings, host, owners, machines, addresses)
+
+    def _traffic(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
         silent: list[Reason] = []
         mistakes: list[str] = []
@@ -225,7 +233,7 @@ class Haproxy(TrafficDuty):
             elif _servers(machine) is None:
                 silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
             else:
-                found = _places(settings, host, hosts, name, machine, addresses)
+                found = _places(settings, host, owners[key], name, machine, addresses)
                 places.extend(found)
                 doubts.extend(_doubts(settings, host, name, machine))
                 if not any(place.by_name for place in found):
@@ -341,7 +349,7 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
 def _places(
     settings: BalancerSettings,
     host: Host,
-    hosts: dict[str, Host],
+    owners: Owners,
     name: str,
     machine: MachineObservation,
     addresses: Addresses,
@@ -367,15 +375,16 @@ def _places(
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
-            places.append(place(server, leads_to=leads_to, owner=_owner(host, hosts, machine, server)))
+            places.append(place(server, leads_to=leads_to, owner=_owner(host, owners, server)))
     told = machine.result.get("beside") or {}  # journals of older releases do not have it
     beside = tuple(haproxy_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
     past = () if any(place.in_rotation for place in places) else tuple(_ways(settings, name, machine))
     places[:1] = [replace(first, busy=first.busy + beside, past=past) for first in places[:1]]
+    passes = _passes(settings, machine)
     here = {(server["address"], server.get("port") or 0) for server in own if server.get("address")}
-    others = [server for server in servers if server not in own and server.get("address") and _owner(host, hosts, machine, server)]
-    elsewhere = {(server["address"], server.get("port") or 0) for server in others}
-    for line in _passes(settings, machine):
+    theirs = [server for server in servers if server.get("address") and server not in own and _owner(host, owners, server)] if passes else []
+    elsewhere = {(server["address"], server.get("port") or 0) for server in theirs}
+    for line in passes:
         ends = [(at["address"], at["port"]) for at in line["leads_to"]]
         # Where its servers lead, the host is, whatever its own addresses are.
         if any(is_same_host(at, here, elsewhere) or addresses.leads_to(host, at, led, named, machine.result) for at in ends):
@@ -417,14 +426,20 @@ def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineO
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
 
 
-def _owner(host: Host, hosts: dict[str, Host], machine: MachineObservation, server: Json) -> str | None:
+def _owners(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> dict[str, Owners]:
+    """The owners of the servers at each machine, by its key."""
+    found: dict[str, Owners] = {}
+    for host, settings in asked:
+        for _name, key in _keys(settings):
+            owners = found.setdefault(key, {})
+            for server in _own(settings, host, machines.get(key) or NOT_LOOKED_AT)[0]:
+                owners.setdefault((server["backend"], server["server"]), []).append(host.name)
+    return found
+
+
+def _owner(host: Host, owners: Owners, server: Json) -> str | None:
     """The other target to which a server belongs by its name, or None."""
-    for other in hosts.values():
-        mine = (settings for provider, settings in other.balancers if provider.name == Haproxy.name)
-        here = [settings for settings in mine if machine.key in dict(_keys(settings)).values()]
-        if other is not host and any(server in _own(settings, other, machine)[0] for settings in here):
-            return other.name
-    return None
+    return next((name for name in owners.get((server["backend"], server["server"]), ()) if name != host.name), None)
 
 
 def _place(settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None) -> Place:

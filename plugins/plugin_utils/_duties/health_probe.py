@@ -203,9 +203,7 @@ class HealthProbe(TrafficDuty):
             "conflicts": gathered(acts, "conflicts"),
         }
 
-    def traffic_of_all(
-        self, asked: Sequence[tuple[Host, BalancerSettings]], hosts: dict[str, Host], machines: Machines, addresses: Addresses
-    ) -> Iterator[Traffic]:
+    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
         pools = [_pool(settings) for _host, settings in asked]
         groups = _groups(asked, pools, machines)
         for (host, settings), pool in zip(asked, pools):

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place as Target
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
+Owners = dict["Target", list[str]]
+"""The targets to which a place belongs, since a line of their own address leads there. They are found once in a pass."""
+
 
 IN_ROTATION = "in rotation"
 DOWN = "down"
@@ -146,7 +149,12 @@ class Nginx(TrafficDuty):
         in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
         return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
+        owners = _owners(asked, machines)
+        for host, settings in asked:
+            yield self._traffic(settings, host, owners, machines, addresses)
+
+    def _traffic(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
         silent: list[Reason] = []
         mistakes: list[str] = []
@@ -156,7 +164,7 @@ class Nginx(TrafficDuty):
             if machine.result.get("servers") is None:
                 silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
                 continue
-            found = list(_places(settings, host, hosts, name, machine, addresses))
+            found = list(_places(settings, host, owners[key], name, machine, addresses))
             places.extend(found)
             mistakes.extend(mistakes_in(settings, name, machine.result))
             doubts.extend(filter(None, [_doubts(settings, name, machine.result)]))
@@ -243,7 +251,7 @@ def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
 def _places(
     settings: BalancerSettings,
     host: Host,
-    hosts: dict[str, Host],
+    owners: Owners,
     name: str,
     machine: MachineObservation,
     addresses: Addresses,
@@ -254,11 +262,11 @@ def _places(
     lines = [server for server in result["servers"] if is_in_files(settings, server, files)]
     named = [server for server in lines if is_named(settings, server, files)]
     own = {target for server in named for target in places_of(server)}
-    owners = _owners(host, hosts, machine)
+    others = {target: other for target, names in owners.items() for other in names[:2] if other != host.name}
     led = [json for server in lines if server.get("for_server") == settings["server"] for json in server["leads_to"]]
 
     def leads_here(line: Json) -> list[Target]:
-        return [target for target in sorted(places_of(line), key=str) if _is_here(host, target, own, owners, led, addresses, result)]
+        return [target for target in sorted(places_of(line), key=str) if _is_here(host, target, own, others, led, addresses, result)]
 
     theirs = [server for server in lines if server not in named]
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
@@ -267,7 +275,7 @@ def _places(
     beside = tuple(nginx_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
         targets = [] if server in named else leads_here(server) or sorted(places_of(server), key=str)
-        owner = next((owners[target] for target in sorted(places_of(server), key=str) if server not in named and target in owners), None)
+        owner = next((others[target] for target in sorted(places_of(server), key=str) if server not in named and target in others), None)
         # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
         by_name = server in named or any(other not in mine for other in _group(server, result))
         note = doubts if server is mine[0] else ""
@@ -295,16 +303,18 @@ def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     )
 
 
-def _owners(host: Host, hosts: dict[str, Host], machine: MachineObservation) -> dict[Target, str]:
-    """Where the lines with the addresses of other targets lead, with the names of these targets."""
-    found = {}
-    for other in hosts.values():
-        mine = (settings for provider, settings in other.balancers if provider.name == Nginx.name)
-        for settings in mine if other is not host else ():
-            if machine.key in dict(_keys(settings)).values():
-                for server in machine.result["servers"]:
-                    if is_named(settings, server, machine.result.get("files")):
-                        found.update(dict.fromkeys(places_of(server), other.name))
+def _owners(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> dict[str, Owners]:
+    """The owners of the places at each machine, by its key."""
+    found: dict[str, Owners] = {}
+    for host, settings in asked:
+        for _name, key in _keys(settings):
+            owners = found.setdefault(key, {})
+            result = (machines.get(key) or NOT_LOOKED_AT).result
+            for server in result.get("servers") or ():
+                if is_named(settings, server, result.get("files")):
+                    for target in places_of(server):
+                        names = owners.setdefault(target, [])
+                        names.extend([host.name] if host.name not in names else [])
     return found
 
 

@@ -101,7 +101,7 @@ class TrafficTasks(TrafficDuty):
             "conflicts": [],
         }
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
         held_by = frozenset(key for record in _records(settings) for key in host.task_holds(record))
         if held_by:
             place = Place("", condition=HELD, held_by=held_by)

@@ -61,18 +61,16 @@ class TrafficDuty(Duty):
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 
-    def traffic(self, settings: BalancerSettings, host: Host, hosts: dict[str, Host], machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
         """The C(Traffic) of a host at one balancer with these settings.
 
-        C(hosts): all targets. C(machines): all observations of machines, by key. C(addresses): which target has which address.
+        C(machines): all observations of machines, by key. C(addresses): which target has which address.
         """
         return Traffic()
 
-    def traffic_of_all(
-        self, asked: Sequence[tuple[Host, BalancerSettings]], hosts: dict[str, Host], machines: Machines, addresses: Addresses
-    ) -> Iterable[Traffic]:
+    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterable[Traffic]:
         """The same for all hosts that have such a duty, in their order. It is asked once in a pass: here is the place for what they have in common."""
-        return (self.traffic(settings, host, hosts, machines, addresses) for host, settings in asked)
+        return (self.traffic(settings, host, machines, addresses) for host, settings in asked)
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""

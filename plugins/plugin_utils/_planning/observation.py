@@ -140,7 +140,7 @@ def _meet_traffic(hosts: dict[str, Host], document: Document, addresses: Address
     for host in hosts.values():
         for provider, settings in host.balancers:
             asked.setdefault(provider.name, []).append((host, settings))
-    told = {name: iter(TRAFFIC[name].traffic_of_all(found, hosts, document.machines, addresses)) for name, found in asked.items()}
+    told = {name: iter(TRAFFIC[name].traffic_of_all(found, document.machines, addresses)) for name, found in asked.items()}
     for host in hosts.values():
         host.traffic = joined([(balancer, next(told[balancer[0].name])) for balancer in host.balancers])
         _note_traffic(host, document.now)

@@ -29,7 +29,7 @@ def address(name="a", state="absent", condition="none", settled=True, **more):
 
 def traffic(*addresses, settings=SETTINGS, **more):
     result = {"addresses": list(addresses), "at": 5.0, **more}
-    return PROVIDER.traffic(settings, None, {}, {KEY: MachineObservation(KEY, result, None)}, None)
+    return PROVIDER.traffic(settings, None, {KEY: MachineObservation(KEY, result, None)}, None)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_
 @pytest.mark.parametrize("passing", [False, True])
 def test_what_cannot_be_read_is_no_observation(passing):
     result = PROVIDER.read({"reached": True, "addresses": None, "holds": None, "problem": "No.", "passing": passing}, {})
-    told = PROVIDER.traffic(SETTINGS, None, {}, {KEY: MachineObservation(KEY, result, None)}, None)
+    told = PROVIDER.traffic(SETTINGS, None, {KEY: MachineObservation(KEY, result, None)}, None)
     assert [reason.text for reason in told.unread] == ["a in pool web: No."]
     assert told.is_helpless is not passing
     assert not told.serves and not told.places

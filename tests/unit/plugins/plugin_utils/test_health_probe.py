@@ -59,7 +59,7 @@ def test_several_may_only_check(peers):
     (balancer,) = settings["web1"]["load_balancers"]
     (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
     seen = MachineObservation(next_look.key, {**look(), "quiet_for": 5.0, "closed_ago": 60.0, "clock": 1.0}, None)
-    ((place,),) = (told.places for told in PROVIDER.traffic_of_all([(None, balancer)], {}, {next_look.key: seen}, None))
+    ((place,),) = (told.places for told in PROVIDER.traffic_of_all([(None, balancer)], {next_look.key: seen}, None))
     known = ["168.63.129.16", "10.0.0.10"]
     assert (balancer["peer"], [pool.address for pool in place.pools], next_look.options["peer"]) == (known, known, known)
 
@@ -233,7 +233,7 @@ def test_an_answer_of_a_host_that_is_there_and_cannot_be_read_is_no_observation(
     (balancer,) = settings["web1"]["load_balancers"]
     (next_look,) = PROVIDER.looks([("web1", balancer)], {}, None)
     host = SimpleNamespace(observation=SimpleNamespace(reached=True))
-    (told,) = PROVIDER.traffic_of_all([(host, balancer)], {}, {next_look.key: MachineObservation(next_look.key, result, None)}, None)
+    (told,) = PROVIDER.traffic_of_all([(host, balancer)], {next_look.key: MachineObservation(next_look.key, result, None)}, None)
     assert (told.serves, told.places, told.is_helpless) == (False, (), helpless)
     assert told.unread[0].text.endswith(f": {next(iter(result.values()))}")
 

@@ -58,8 +58,8 @@ def look(*servers, **more):
 def traffic(*servers, of=None, target=None, others=(), **more):
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", look(*servers, **more), None)}
     host = target or Target(of=of)
-    hosts = {each.name: each for each in (host, *others)}
-    return NGINX.traffic(of or settings(), host, hosts, machines, addresses_of(hosts.values()))
+    asked = [(host, of or settings()), *((other, balancer) for other in others for _provider, balancer in other.balancers)]
+    return next(NGINX.traffic_of_all(asked, machines, addresses_of([host, *others])))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,8 @@ def test_files():
 
 def test_a_look_that_failed_tells_nothing():
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", NGINX.read({"reached": False, "error": "no route"}, {}), None)}
-    assert NGINX.traffic(settings(), Target(), {}, machines, addresses_of([])).unread == (Reason(Kind.UNREAD, "balancer lb1: no route"),)
+    (told,) = NGINX.traffic_of_all([(Target(), settings())], machines, addresses_of([]))
+    assert told.unread == (Reason(Kind.UNREAD, "balancer lb1: no route"),)
     without_rights = NGINX.read(look(server(), rights_problem="become"), {})
     assert (without_rights["servers"], without_rights["fatal"]) == (None, "become")
 

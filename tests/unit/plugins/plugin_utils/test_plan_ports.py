@@ -251,5 +251,5 @@ def test_lines_of_nginx_tell_ports_too():
     settings = settings_of("nginx", {"hosts": ["lb1"], "server": "10.0.1.1:8080"}, "web1")
     host = type("Host", (), {"name": "web1", "addresses": ["10.0.1.1"], "ports": [], "network": "a", "balancers": [(TRAFFIC["nginx"], settings)]})()
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", copy.deepcopy(dict(look, servers=[server, socket])), None)}
-    traffic = TRAFFIC["nginx"].traffic(settings, host, {"web1": host}, machines, addresses_of([host]))
+    (traffic,) = TRAFFIC["nginx"].traffic_of_all([(host, settings)], machines, addresses_of([host]))
     assert [place.ports for place in traffic.places] == [{8080}]

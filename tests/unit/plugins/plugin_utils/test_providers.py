@@ -29,7 +29,7 @@ class Gates(TrafficDuty):
     name = "gates"
     title = "the porter"
 
-    def traffic(self, settings, host, hosts, machines, addresses):
+    def traffic(self, settings, host, machines, addresses):
         look = machines[KEY].result if KEY in machines else {}
         if look.get("gates") is None:
             return Traffic(serves=False, unread=(Reason(Kind.UNREAD, "nobody is at the gates"),))
