@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     # An address and a port.
     Endpoint = tuple[str, int]
+    # The name of a process, its command line without what a reload adds, and its network.
+    Command = tuple[str, list[str], str | None]
 
 # States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"
@@ -143,6 +145,16 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     """
     commands = {one: _command(one, proc) for one in running}
     known = [command for command in commands.values() if command]
+    found = _others(running, commands, known, proc)
+    if all(command in known for command in found.values()):
+        return list(found)
+    # Another HAProxy may be reloaded at this moment. Its new process listens before the former one stops, but may be younger than the list of processes.
+    again = _others(running, commands, known, proc)
+    return [other for other in found if other in again]
+
+
+def _others(running: list[int], commands: dict[int, Command | None], known: list[Command], proc: str) -> dict[int, Command]:
+    """What C(former_processes) finds in one look: each process with its command line."""
     names = {command[0] for command in known}
     # A process of each network. Another than one that answers may end while its kernel's tables are read.
     networks = {command[2]: one for one, command in commands.items() if command}
@@ -167,7 +179,7 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
         if inodes is not None and not inodes & accepting[network]:
             ended.add(other)
     apart = [command for other, command in others.items() if other not in ended]
-    return [other for other, command in others.items() if command in known or (other in ended and command not in apart)]
+    return {other: command for other, command in others.items() if command in known or (other in ended and command not in apart)}
 
 
 def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpoint, Endpoint]] | None:
@@ -228,7 +240,7 @@ def _plausible(pid: int, uptime: float | None, started: float | None, proc: str)
     return started is not None and begun is not None and -OLDER <= begun - started <= YOUNGER
 
 
-def _command(pid: int, proc: str) -> tuple[str, list[str], str | None] | None:
+def _command(pid: int, proc: str) -> Command | None:
     """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
     words = []
     skipped = None

@@ -101,6 +101,22 @@ def test_another_haproxy_ends_while_it_is_looked_at(proc):
     assert former_processes(10, proc) == []
 
 
+def test_another_haproxy_is_reloaded_while_it_is_looked_at(proc, monkeypatch):
+    """Its former process listens no more, and its new one started right after the processes were listed."""
+    proc.process(10, "haproxy -f /etc/h.cfg", sockets=[1], tcp=ROW % (OWN, NOBODY, "0A", 1))
+    proc.process(20, "haproxy -f /etc/other.cfg", sockets=[2], tcp=ROW % (OWN, "0400000A:1F90", "01", 2))
+    listed = _haproxy_former_processes.process_ids
+
+    def reloaded(path):
+        ids = listed(path)
+        if 21 not in ids:
+            proc.process(21, "haproxy -f /etc/other.cfg -sf 20", sockets=[3], tcp=ROW % (OWN, NOBODY, "0A", 3))
+        return ids
+
+    monkeypatch.setattr(_haproxy_former_processes, "process_ids", reloaded)
+    assert _haproxy_former_processes.former_processes([10], proc.path) == []
+
+
 def test_which_of_two_containers_answers_is_not_known(proc):
     """On the network of the machine. What the other one is connected to is not ours."""
     os.symlink("10", pathlib.Path(proc.path) / "self")
