@@ -29,7 +29,7 @@ from tests.support.calls import call
 from tests.support.dns import Dns
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module, run_program
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
 
 # Some of it runs as another user.
@@ -322,10 +322,7 @@ def test_what_a_former_process_serves_whatever_the_port(start, hold, port):
             client.recv(1)
         # Whether it is web2's cannot be told where the port may be an offset, but it can where a server has the port.
         assert held == [1, 0 if port == "{}" else 1, 0]
-        deadline = time.monotonic() + patient(5)
-        while any(sessions()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert sessions() == [0, 0, 0]
+        until(lambda: sessions() == [0, 0, 0], 5, sessions)
 
 
 @pytest.fixture
@@ -337,10 +334,7 @@ def dns():
 
 def await_flags(haproxy, server, expected):
     """Wait until the server has these flags; flags of the backend www."""
-    deadline = time.monotonic() + patient(10)
-    while haproxy.flags("www", server)[0] != expected and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert haproxy.flags("www", server)[0] == expected
+    until(lambda: haproxy.flags("www", server)[0] == expected, 10, lambda: haproxy.flags("www", server))
 
 
 class TestNamesThatDoNotResolve:
@@ -482,7 +476,7 @@ frontend in
 backend www
   option httpchk
   retries 0
-  server web1 127.0.0.1:{port} check inter 200ms rise 2 fall {fall}
+  server web1 127.0.0.1:{port} check inter {inter} rise 2 fall {fall}
   server web2 127.0.0.1:{other}
 backend unchecked
   server web1 127.0.0.1:{port}
@@ -497,8 +491,9 @@ backend tracking
                 self.webs = []
                 self.front, self.port, self.other = free_port(), free_port(), free_port()
 
-            def start(self, fall=3):
-                self.haproxy = start(TestTheWayBack.SECTIONS.format(front=self.front, port=self.port, other=self.other, fall=fall))
+            def start(self, fall=3, inter="200ms"):
+                sections = TestTheWayBack.SECTIONS.format(front=self.front, port=self.port, other=self.other, fall=fall, inter=inter)
+                self.haproxy = start(sections)
                 return self.haproxy
 
             def serve(self, port):
@@ -508,7 +503,7 @@ backend tracking
 
             def ask(self):
                 try:
-                    with urllib.request.urlopen("http://127.0.0.1:%d/" % self.front, timeout=5) as answer:
+                    with urllib.request.urlopen("http://127.0.0.1:%d/" % self.front, timeout=patient(5)) as answer:
                         return answer.status
                 except urllib.error.HTTPError as error:
                     return error.code
@@ -524,24 +519,26 @@ backend tracking
         bed.serve(bed.other)
         haproxy = bed.start(fall)
         hold(haproxy, out_state="maint", backends=["www"])
-        late = threading.Timer(1.5, bed.serve, [bed.port])
-        late.start()
         asked, over = [], threading.Event()
 
         def ask():
             while not over.is_set():
                 asked.append(bed.ask())
 
-        client = threading.Thread(target=ask)
+        client = threading.Thread(target=ask, daemon=True)
         client.start()
         began = time.monotonic()
-        result = release(haproxy, backends=["www"], timeout=20.0)
+        late = threading.Timer(1.5, bed.serve, [bed.port])
+        late.start()
+        until(lambda: asked, 10, "the first answer")
+        result = release(haproxy, backends=["www"], timeout=patient(20.0))
         took = time.monotonic() - began
-        time.sleep(0.3)
+        before = len(asked)
+        until(lambda: len(asked) > before + 50, 20, "the next answers, of both servers")
         over.set()
         client.join()
         late.join()
-        assert set(asked) == {200} and len(asked) > 50
+        assert set(asked) == {200}
         assert result["changed"] and result["waiting_for"] == [] and conditions(result) == {"www": "none"}
         # Two checks, 200 ms apart, after it answers.
         assert took > 1.6 and haproxy.flags("www", "web1")[0] == READY
@@ -550,21 +547,25 @@ backend tracking
     def test_each_step(self, bed, hold, release, tmp_path):
         haproxy = bed.start()
         hold(haproxy, out_state="maint", backends=["www"])
-        for changed in (True, False, False):
+
+        def step(changed):
             result = release(haproxy, backends=["www"])
             assert result["changed"] == changed and conditions(result) == {"www": "held"}
             (waiting,) = result["waiting_for"]
             assert waiting.startswith("www/web1 waits in drain until HAProxy's health check passes (DOWN")
             assert haproxy.flags("www", "web1")[0] == DRAIN
-            time.sleep(0.3)
-        assert "Connection refused" in waiting
+            return waiting
+
+        step(True)
+        until(lambda: "Connection refused" in step(False), 10, "a check that fails")
         bed.serve(bed.port)
-        assert release(haproxy, backends=["www"], timeout=5.0)["waiting_for"] == []
+        assert release(haproxy, backends=["www"], timeout=patient(5.0))["waiting_for"] == []
         assert haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
 
     @pytest.mark.parametrize("timeout, state", [(0.0, DRAIN), (20.0, READY)])
     def test_check_mode_predicts_what_comes_next(self, bed, hold, release, timeout, state):
-        haproxy = bed.start()
+        # No check passes while the step is taken that does not wait for one.
+        haproxy = bed.start(inter="200ms" if timeout else "1h")
         bed.serve(bed.port)
         hold(haproxy, out_state="maint", backends=["www"])
         predicted = hold(haproxy, None, "absent", check=True, backends=["www"], timeout=timeout)
@@ -591,15 +592,14 @@ backend tracking
         haproxy = bed.start()
         hold(haproxy, ("A",), out_state="maint", backends=["www"])
 
-        def comes_later():
-            time.sleep(1.0)
-            hold(haproxy, (later,), backends=["www"])
-            bed.serve(bed.port)
+        def comes_later(seconds):
+            if not bed.webs:
+                hold(haproxy, (later,), backends=["www"])
+                bed.serve(bed.port)
+            time.sleep(seconds)
 
-        late = threading.Thread(target=comes_later)
-        late.start()
-        result = hold(haproxy, released, "absent", backends=["www"], timeout=5.0)
-        late.join()
+        result = hold(haproxy, released, "absent", backends=["www"], timeout=patient(5.0), sleep=comes_later)
+        assert bed.webs
         (server,) = result["servers"]
         assert server["held_by"] == [later] and result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] != READY
 
@@ -643,7 +643,7 @@ backend tracking
         assert [one[:8] for one in result["waiting_for"]] == ["www/web1"]
         assert {s["backend"]: s["admin_state"] for s in result["servers"]} == {"www": "drain", "tracking": "drain"}
         bed.serve(bed.port)
-        result = release(haproxy, timeout=5.0)
+        result = release(haproxy, timeout=patient(5.0))
         assert {s["backend"]: s["admin_state"] for s in result["servers"] if s["backend"] != "unchecked"} == {"www": "ready", "tracking": "ready"}
 
     @staticmethod
@@ -830,10 +830,11 @@ class TestBadInput:
             self.fails(hold, start(), path, socket=path)
 
     def test_it_accepts_and_never_answers(self, start, hold, tmp_path):
-        began = time.monotonic()
+        haproxy = start()
         with silent_socket(tmp_path / "silent.sock", None) as path:
-            self.fails(hold, start(), "did not answer 'show cli level' on socket %s within 3 seconds" % path, socket=path)
-        assert time.monotonic() - began < 5
+            began = time.monotonic()
+            self.fails(hold, haproxy, "did not answer 'show cli level' on socket %s within 3 seconds" % path, socket=path)
+            assert time.monotonic() - began < 5
 
     def test_its_queue_is_full(self, start, hold, tmp_path):
         path = str(tmp_path / "full.sock")
@@ -1007,7 +1008,8 @@ class silent_socket:
             if self._says is None:
                 self._open.append(connection)
                 continue
-            with connection:
+            # Who has read enough hangs up.
+            with connection, contextlib.suppress(ConnectionError):
                 connection.recv(1000)
                 connection.sendall(self._says)
 

@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
 from tests.support.calls import call
-from tests.support.haproxy import PROGRAM, Haproxy
+from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
@@ -134,6 +134,10 @@ class Balancer:
 
     def until(self, condition):
         until(lambda: condition(self.server()), 10, self.server)
+
+    def until_accepted(self, clients):
+        """Until HAProxy has so many clients. Those that connect are none before it knows them."""
+        until(lambda: self.haproxy.ask("show stat in 1 -1").splitlines()[1].split(",")[4] == str(clients), 10)
 
     def server(self, name="web1"):
         return {server["server"]: server for server in self.info()["servers"]}[name]
@@ -446,7 +450,7 @@ class TestIdle:
         restart = threading.Timer(0.3, one.haproxy.restart)
         restart.start()
         try:
-            assert one.info(timeout=5.0)["idle"]
+            assert one.info(timeout=patient(5.0))["idle"]
         finally:
             restart.join()
 
@@ -484,6 +488,7 @@ class TestFormerProcess:
             idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"200" in idle.recv(4096)
             half.sendall(b"GET / HTTP/1.1\r\n")
+            one.until_accepted(2)
             former = one.info()["process"]["pid"]
             one.haproxy.reload()
             one.hold()
@@ -500,6 +505,7 @@ class TestFormerProcess:
         one = balancer(frontend="  option idle-close-on-response\n", master=master)
         with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
             half.sendall(b"GET / HTTP/1.1\r\n")
+            one.until_accepted(1)
             one.hold()
             former = one.info()["process"]["pid"]
             one.haproxy.reload()
@@ -525,17 +531,14 @@ class TestFormerProcess:
 
 def test_a_former_process_with_another_command_line(balancer, tmp_path):
     """As after an upgrade of the program. Its clients count, and its record is known."""
-    # They would count for every HAProxy of this network, also for those of other tests. So it bears another name.
-    program = tmp_path / "haproxy-of-its-own"
-    program.symlink_to(shutil.which(PROGRAM))
-    one = balancer(frontend="  option idle-close-on-response\n", program=program)
+    one = balancer(frontend="  option idle-close-on-response\n")
     with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
         half.sendall(b"GET / HTTP/1.1\r\n")
+        one.until_accepted(1)
         former = one.info()["process"]["pid"]
         one.haproxy.start("-q", "-sf", str(former))
         one.hold()
-        told = "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
-        one.until(lambda server: server["uncounted"] == told)  # as soon as it listens no more
+        assert one.server()["uncounted"] == "1 client of process %d of HAProxy from before a reload may still send requests to it" % former
         one.haproxy.start("-sf", str(one.info()["process"]["pid"]))
         assert one.hold()["changed"] and one.info()["other_holds"] == []
         half.sendall(b"Host: x\r\n\r\n")
@@ -549,6 +552,7 @@ def test_a_former_process_with_a_master_says_whether_the_server_is_out(balancer,
     one = balancer(frontend="  option idle-close-on-response\n", master="socket")
     with contextlib.closing(socket.create_connection(("127.0.0.1", one.port), 10)) as half:
         half.sendall(b"GET / HTTP/1.1\r\n")
+        one.until_accepted(1)
         one.hold()
         former = one.info()["process"]["pid"]
         if put_back:
@@ -744,18 +748,18 @@ class TestArrivals:
     def test_use_server_is_seen_in_the_configuration(self, served):
         one = served(USE_SERVER, {"path": "/mine"})
         assert one.hold()["servers"][0]["admin_state"] == "maint"
-        time.sleep(0.3)
-        assert one.info(timeout=4.0, quiet=1.0)["idle"] and one.server()["arrived"] == 0
+        assert one.info(timeout=patient(4.0), quiet=1.0)["idle"] and one.server()["arrived"] == 0
 
     def test_use_server_that_cannot_be_read_goes_on_to_maint(self, served, monkeypatch):
         monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold.backends_served_in_drain", lambda pid: set())
         one = served(USE_SERVER, {"path": "/mine"})
         assert one.hold()["servers"][0]["admin_state"] == "drain"
-        seen = one.info(timeout=2.0, quiet=1.0)
-        assert not seen["idle"] and seen["servers"][0]["arrived"] >= 4 and seen["servers"][0]["sessions"] == 0
+        assert not one.info(timeout=2.0, quiet=1.0)["idle"]
+        # Between two requests.
+        one.until(lambda server: server["arrived"] >= 4 and server["sessions"] == 0)
         held = one.hold()
         assert held["changed"] and held["servers"][0]["admin_state"] == "maint" and held["servers"][0]["condition"] == "held"
-        assert one.info(timeout=4.0, quiet=1.0)["idle"]
+        assert one.info(timeout=patient(4.0), quiet=1.0)["idle"]
         one.hold("absent")
         assert one.server()["admin_state"] == "ready"
 
@@ -770,15 +774,15 @@ class TestArrivals:
         one = served(USE_SERVER, {"path": "/mine"})
         one.hold(out_state="drain")
         one.haproxy.ask("clear counters all")
-        time.sleep(0.6)
-        assert one.server()["arrived"] > 0
+        one.until(lambda server: server["arrived"] > 0)
 
     @pytest.mark.parametrize("directives", [PERSIST, FORCE], ids=["option persist", "force-persist"])
     def test_clients_that_persist_reach_it_in_maint(self, served, directives):
         one = served(directives, {"cookie": "S=w1"})
         assert one.hold()["servers"][0]["admin_state"] == "maint"
         seen = one.info(timeout=2.0, quiet=1.0)["servers"][0]
-        assert not seen["idle"] and seen["arrived"] >= 4
+        assert not seen["idle"] and seen["arrived"] > 0
+        one.until(lambda server: server["arrived"] >= 4)
 
     @pytest.fixture
     def loaded(self, monkeypatch):
@@ -803,8 +807,7 @@ class TestArrivals:
     def test_a_connection_that_is_tried_again_after_a_second(self, served, loaded, state):
         """HAProxy tries it at the same server, though that is out, and shows no session meanwhile."""
         one = served("  retries 100\n", None, cookies=("", ""))
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            closed_port = closed.getsockname()[1]
+        closed_port = free_port()
         one.haproxy.ask("set server www/web2 state maint")
         one.haproxy.ask("set server www/web1 addr 127.0.0.1 port %d" % closed_port)
         status = one.get("/")

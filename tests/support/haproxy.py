@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +16,12 @@ import time
 from typing import NamedTuple
 
 from tests.support.patience import patient
+from tests.support.processes import awaits_signal, descendants, listens
 
 # The program under test: another one than the machine's where tests/matrix says so.
 PROGRAM = os.environ.get("GRACEFUL_AZURE_HAPROXY", "haproxy")
+# Its name in this test's process. A process that listens no more may be a former one of every HAProxy of its name, also of those that other tests run.
+NAME = "haproxy-%d" % os.getpid()
 START_SECONDS = 20
 # Younger files need not be those that the process has loaded (module_utils/_haproxy_configuration.py).
 AGE = 2.1
@@ -77,7 +81,7 @@ class Haproxy:
 
     def __init__(self, folder, sections="", more="", master=False, program=None, whole=None, sockets=None, start=None, age=0.0):
         self.folder = folder
-        self._program = program or PROGRAM
+        self._program = str(program or self._named())
         self._whole = whole
         self._start_process = start or self._popen
         self.socket = str((sockets or folder) / "admin.sock")
@@ -96,13 +100,19 @@ class Haproxy:
         text = GLOBAL.format(folder=self.folder, more=more) + sections if self._whole is None else self._whole.replace("{socket}", self.socket)
         self._configuration.write_text(text)
 
+    def _named(self):
+        link = self.folder / NAME
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to(shutil.which(PROGRAM) or PROGRAM)
+        return link
+
     def start(self, *arguments):
         """Start a process; with ``-sf`` it takes over from the one that runs."""
         before = self._pid()
         command = [self._program, "-f", str(self._configuration), *self._mode, *arguments]
         self._processes.append(self._start_process("haproxy", *command))
         self._await(lambda: self._pid() not in (None, before))
-        self._settle()
+        self._settle(*(int(word) for word in arguments if word.isdigit()))
 
     def _popen(self, _name, *command):
         with self._log.open("ab") as log:
@@ -113,7 +123,7 @@ class Haproxy:
         if self._master:
             self._processes[-1].send_signal(signal.SIGUSR2)
             self._await(lambda: self._pid() not in (None, before))
-            self._settle()
+            self._settle(before)
         else:
             self.start("-sf", str(before))
 
@@ -137,7 +147,7 @@ class Haproxy:
 
     def ask(self, line, path=None):
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(5)
+            connection.settimeout(patient(5))
             connection.connect(path or self.socket)
             connection.sendall(line.encode() + b"\n")
             answer = b""
@@ -167,10 +177,15 @@ class Haproxy:
                     return int(line.split()[1])
         return None
 
-    def _settle(self):
+    def _settle(self, *formers):
+        """Wait until the former processes take no more clients, and a master the next signal."""
+        for former in formers:
+            self._await(lambda pid=former: not listens(pid))
         # While the master still loads, a signal would be lost. Not every version says when it is done.
         if self._master:
-            time.sleep(0.15)
+            top = self._processes[-1].pid
+            self._await(lambda: any(awaits_signal(pid, signal.SIGUSR2) for pid in [top, *descendants(top)]))
+            time.sleep(0.1)
 
     def _await(self, condition):
         deadline = time.monotonic() + patient(START_SECONDS)

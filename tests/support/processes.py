@@ -86,6 +86,28 @@ def start_of(pid):
     return fields and fields[19]
 
 
+def listens(pid):
+    """Whether a process has a socket that takes connections."""
+    inodes, listening = set(), set()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                inodes.add(os.readlink(f"/proc/{pid}/fd/{number}"))
+        for table, state, inode, means in (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000")):
+            with open(f"/proc/{pid}/net/{table}", encoding="utf-8") as stream:
+                rows = [line.split() for line in stream]
+            listening.update(f"socket:[{row[inode]}]" for row in rows if len(row) > inode and row[state] == means)
+    return bool(inodes & listening)
+
+
+def awaits_signal(pid, number):
+    """Whether a process has a handler for a signal, and would run it now."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/status", encoding="utf-8") as stream:
+        masks = dict(line.split(":", 1) for line in stream)
+        return bool(int(masks["SigCgt"], 16) & ~int(masks["SigBlk"], 16) & 1 << number - 1)
+    return False
+
+
 def descendants(pid):
     """Every process below one, also those that made a session of their own, each with its start."""
     children = {}
