@@ -10,6 +10,8 @@ import re
 import socket
 import struct
 
+from tests.support.patience import patient
+
 NAME = re.compile(rb"[A-Z][A-Z0-9_]{0,63}\Z")
 
 
@@ -17,7 +19,7 @@ class Journald:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(str(path))
-        self.socket.settimeout(5)
+        self.socket.settimeout(patient(5))
 
     def __enter__(self):
         return self

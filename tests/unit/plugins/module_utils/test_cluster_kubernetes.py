@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from tests.support.checkout import ROOT
 from tests.support.kubernetes import NEEDED, RULES, TOKEN, Cluster
 from tests.support.pages import example
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 
 pytestmark = NEEDED
 MEMBER = ROOT / "plugins" / "module_utils" / "_cluster_kubernetes.py"
@@ -218,9 +218,8 @@ def test_what_an_eviction_would_lose_for_good_waits_and_is_told(cluster, member)
     cluster.workload("cache", 1, on="n1", volumes=EMPTY_DIR)
     cluster.workload("cart", 1, on="n1")
     member.out(member.look())
-    time.sleep(0.3)
+    until(lambda: (member.look().left or "").startswith("2 pods run on node n1: "), 10, lambda: member.look().left)
     left = member.look().left
-    assert left.startswith("2 pods run on node n1: ")
     assert "shop/bare has no controller that would replace it (option force)" in left
     assert "has an emptyDir, which an eviction deletes (option delete_emptydir_data)" in left
     assert len(cluster.calls("POST")) == 1

@@ -40,9 +40,9 @@ def test_a_journal_that_takes_nothing_holds_up_nobody(tmp_path):
     with Journald(tmp_path / "socket"):
         took = []
         for _number in range(int(open("/proc/sys/net/unix/max_dgram_qlen").read()) + 2 if os.path.exists("/proc/sys/net/unix/max_dgram_qlen") else 600):
-            if time.monotonic() - began > 2 * _journald.SECONDS:
-                break
             took.append(_journald.write({"MESSAGE": "x"}, str(tmp_path / "socket")))
+            if not took[-1]:
+                break
         # It says so, for the entry can be written later.
         assert took[0] and not took[-1]
     assert time.monotonic() - began < 10

@@ -17,6 +17,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._connection_trackin
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
+from tests.support.ports import free_port
+
 
 def listen():
     listener = socket.socket()
@@ -111,7 +113,8 @@ class Failing(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("closes", [True, False])
 def test_what_we_ask_ourselves_is_no_new_connection_then_and_later(closes):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+    # No connection to this port was closed in the last minute.
+    with http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), Failing) as server:
         server.closes = closes
         threading.Thread(target=server.serve_forever, daemon=True).start()
         port = server.server_address[1]

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import socket
-import time
+import threading
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, leads_to
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, place_of, place_text, spelled
+
+from tests.support.patience import patient
 
 
 @pytest.mark.parametrize(
@@ -75,17 +77,17 @@ def test_places_as_json_and_text():
 
 
 def test_names_are_resolved_once_and_side_by_side():
-    asked = []
+    asked, over = [], threading.Event()
 
     def getaddrinfo(host, port, **more):
         asked.append(host)
         if host == "slow":
-            time.sleep(2)
+            over.wait(patient(20))
         if host == "unknown":
             raise socket.gaierror(-2, "Name or service not known")
         return [(socket.AF_INET, 1, 6, "", ("10.0.0.4", port)), (socket.AF_INET6, 1, 6, "", ("fe80::1%eth0", port, 0, 2))]
 
-    resolver = Resolver(getaddrinfo, seconds=0.1)
+    resolver = Resolver(getaddrinfo, seconds=patient(0.3))
     resolver.learn([("slow", "http"), ("unknown", "http"), ("web1:8080", "stream"), ("unix:/run/a", "http")])
     assert resolver.places("web1:8080", "stream") == {("10.0.0.4", 8080), ("fe80::1", 8080)}
     assert resolver.known_places("unix:/run/a", "http") == {"/run/a"}
@@ -95,3 +97,4 @@ def test_names_are_resolved_once_and_side_by_side():
     with pytest.raises(ConnectionsError, match="no port"):
         resolver.places("10.0.0.4", "stream")
     assert sorted(asked) == ["slow", "unknown", "web1"]
+    over.set()

@@ -71,7 +71,7 @@ listener = socket.socket()
 listener.setsockopt(socket.SOL_IP, 19, int(sys.argv[1]))
 listener.bind(("0.0.0.0", 3129))
 listener.listen()
-listener.settimeout(10)
+listener.settimeout(60)
 print("listening", flush=True)
 if sys.argv[1] == "1":
     client, _peer = listener.accept()
