@@ -75,9 +75,10 @@ def test_an_event_from_a_shell(tmp_path):
     shell = "".join(block for block in blocks("shell") if block.startswith(("curl", "python3 imds_simulator.py ctl add")))
     assert shell.count("\n") == 9
     copy_simulator(tmp_path)
-    with Simulator(["web-1"]) as simulator:
+    # Time stands still but for steps: whatever the commands take, the second E1 is not over before it is completed.
+    with Simulator(["web-1"], options=["--time-scale", "0"]) as simulator:
         # ctl adds an E1, too: the first must be over.
-        shell = shell.replace("python3 imds_simulator.py ctl add", "sleep 0.5; $PYTHON imds_simulator.py ctl complete E1; $PYTHON imds_simulator.py ctl add")
+        shell = shell.replace("python3 imds_simulator.py ctl add", "$PYTHON imds_simulator.py ctl clock step=1000; $PYTHON imds_simulator.py ctl add")
         for old, new in (("http://127.0.0.1:8169", simulator.control), ("http://127.0.0.1:8171", simulator.urls["web-1"]), ("python3", "$PYTHON")):
             shell = shell.replace(old, new)
         environment = {**os.environ, "PYTHON": sys.executable, "IMDS_SIMULATOR_CONTROL": simulator.control, "no_proxy": "*"}
