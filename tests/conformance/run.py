@@ -166,6 +166,10 @@ class Simulator:
     def fault(self, **fault):
         self.ask("POST", "/faults", {"Fault": fault, "Times": 1})
 
+    def stop_time(self):
+        """Until the end of the case only steps let time pass, however long requests take."""
+        self.ask("POST", "/clock", {"Scale": 0})
+
     def step(self, seconds):
         self.ask("POST", "/clock", {"Step": seconds})
 
@@ -485,6 +489,7 @@ def not_before_of_started(simulator):
 @case("D20", CONTROL)
 def not_earlier(simulator):
     """An event that nobody approves does not start before NotBefore, and starts then."""
+    simulator.stop_time()
     event_id = simulator.add(NoticeSeconds=600)
     simulator.step(598)
     equal(simulator.first.events()[0]["EventStatus"], "Scheduled")
@@ -581,6 +586,7 @@ def hardware_failure(simulator):
 
 def notice_of(simulator, name):
     """How far ahead the first event of a scenario is announced."""
+    simulator.stop_time()
     simulator.ask("POST", "/scenarios", {"Name": name})
     simulator.step(0.5)
     answer = simulator.first.ask()
