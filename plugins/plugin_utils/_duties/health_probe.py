@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -75,6 +77,10 @@ def may_send(look: Result) -> bool:
 
 
 KIND = "health_probe"
+ITS_NAME = "<the host's name>"
+"""What stands for the name of a host where pools are compared."""
+Pooled = tuple[tuple[str, str], ...]
+"""What tells a pool: pairs of an option and its value."""
 
 
 def _key(settings: BalancerSettings) -> str:
@@ -100,6 +106,7 @@ class HealthProbe(TrafficDuty):
             "host": host,
             "name": str(options.get("name") or KIND),
             "action": action,
+            "pool": str(options["pool"] or ""),
             "given": given,
             "on": acted_on(options),
             "url": probed_url(options),
@@ -204,10 +211,12 @@ class HealthProbe(TrafficDuty):
         }
 
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
-        pools = [_pool(settings) for _host, settings in asked]
+        pools = _pools(asked)
         groups = _groups(asked, pools, machines)
+        apart = dict(_apart(asked, pools))
         for (host, settings), pool in zip(asked, pools):
-            yield _traffic(settings, host, machines, groups.get(pool))
+            doubts = tuple(filter(None, [apart.get(settings["host"])]))
+            yield replace(_traffic(settings, host, machines, groups.get(pool)), doubts=doubts)
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         # The look at the host has read those on its disk.
@@ -293,10 +302,66 @@ def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: 
     return Traffic((place,), serves=result["answer"]["state"] != "failing")
 
 
-def _pool(settings: BalancerSettings) -> tuple[str, ...]:
-    """What the hosts of one balancer have in common, as far as settings tell. Some name themselves in C(url)."""
-    alike = (settings.get("name", KIND), settings["action"], sorted(settings["given"].items()), settings["notice"], settings["ports"])
-    return (*map(str, alike), *map(str, _address(settings["url"] or "")[1:]))
+def _pools(asked: Sequence[tuple[Host, BalancerSettings]]) -> list[Pooled]:
+    """For each host what tells its pool. A host whose settings are like nobody's may have its own name in them."""
+    written = [_written_pool(settings) for _host, settings in asked]
+    alike = Counter(written)
+    return [
+        tuple((option, _unnamed(value, (settings["host"], host.resource_name))) for option, value in key) if alike[key] < 2 <= len(alike) else key
+        for key, (host, settings) in zip(written, asked)
+    ]
+
+
+def _written_pool(settings: BalancerSettings) -> Pooled:
+    """What the hosts of one balancer have in common, as far as settings tell: pairs of an option and its value."""
+    if settings.get("pool"):  # journals of older releases do not have it
+        return (("pool", settings["pool"]),)
+    _name, port, path, query = _address(settings["url"] or "")
+    return (
+        ("name", settings.get("name", KIND)),
+        ("action", settings["action"]),
+        *((option, str(value)) for option, value in sorted(settings["given"].items())),
+        ("interval x threshold + margin", f"{settings['notice']:g}"),
+        ("graceful_azure_ports", ", ".join(map(str, settings["ports"]))),
+        ("port of url", str(port)),
+        ("path of url", f"{path}?{query}" if query else path),
+    )
+
+
+def _unnamed(text: str, names: Iterable[str | None]) -> str:
+    """The text without the names of its host, long or short, where they stand as words of their own."""
+    words = {word.lower() for name in names if name for word in (name, name.partition(".")[0])}
+    there = sorted((re.escape(word) for word in words if word in text.lower()), key=len, reverse=True)
+    return re.sub(rf"(?<![A-Za-z0-9])(?:{'|'.join(there)})(?![A-Za-z0-9])", ITS_NAME, text, flags=re.IGNORECASE) if there else text
+
+
+def _apart(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[Pooled]) -> Iterator[tuple[str, str]]:
+    """Pairs of a host and a sentence: its settings make it a pool of its own, although there are other duties of the same name."""
+    by_name: dict[str, dict[Pooled, list[Host]]] = {}
+    for (host, settings), pool in zip(asked, pools):
+        by_name.setdefault(settings.get("name", KIND), {}).setdefault(pool, []).append(host)
+    for found in (found for found in by_name.values() if len(found) > 1):
+        single = {pool: hosts[0] for pool, hosts in found.items() if len(hosts) == 1 and "pool" not in dict(pool)}
+        # The settings may have a name that the host has not told yet. Without a minimum, it does not matter.
+        alone = [(pool, host) for pool, host in single.items() if host.resource_name and str(host.settings.min_in_service).rstrip("%") != "0"]
+        if not alone:
+            continue
+        mine, host = alone[0]
+        theirs, others = next((pool, hosts) for pool, hosts in found.items() if pool != mine)
+        so_do = f", and so {'does' if len(alone) == 2 else 'do'} {listed([each.name for _pool, each in alone[1:]])}" if alone[1:] else ""
+        yield (
+            host.name,
+            f"it counts as a pool of its own for graceful_azure_min_in_service{so_do}, because the duties health_probe are not alike"
+            f" ({_difference(dict(mine), dict(theirs), others[0].name)}). So the minimum does not keep it in service. Set the option pool in each of these"
+            " duties: the same where one balancer probes them, another where not",
+        )
+
+
+def _difference(mine: Mapping[str, str], theirs: Mapping[str, str], name: str) -> str:
+    """What another host has set otherwise. C(name): that host's."""
+    options = ("pool",) if "pool" in theirs else dict.fromkeys((*mine, *theirs))
+    told = ((option, mine.get(option) or "not set", theirs.get(option) or "not set") for option in options)
+    return "; ".join(f"{option}: {here}, on {name}: {there}" for option, here, there in told if here != there)
 
 
 def pools_cut(targets: Iterable[str], others: Iterable[str], duties_of: Callable[[str], Any]) -> list[str]:
@@ -306,36 +371,45 @@ def pools_cut(targets: Iterable[str], others: Iterable[str], duties_of: Callable
     """
     members: dict[str, list[str]] = {}
     for name in sorted(targets):
-        for entry in _written(duties_of(name)):
+        for entry in _as_written(duties_of(name), name):
             members.setdefault(entry, []).append(name)
     left: dict[str, list[str]] = {}
     for name in sorted(others) if members else ():
-        for entry in set(members).intersection(_written(duties_of(name))):
+        for entry in set(members).intersection(_as_written(duties_of(name), name)):
             left.setdefault(entry, []).append(name)
-    return [
+    told = (
         f"{listed(members[entry])}: {listed(names)} {'has' if len(names) == 1 else 'have'} the same duty health_probe and no place in the target. So this run"
         " cannot see how many hosts of the pool are in service, and another run may take out another one at the same time. Give all of them as target (with"
         " a watcher: event_watcher_target)"
-        for entry, names in left.items()
-    ]
+        for entry, names in sorted(left.items())
+    )
+    return list(dict.fromkeys(told))
 
 
-def _written(duties: Any) -> list[str]:
-    """Those of this type as they are written, as texts to compare."""
+def _as_written(duties: Any, host: str) -> set[str]:
+    """Those of this type as they are written, and without the host's own name, as texts to compare."""
     entries = duties if isinstance(duties, (list, tuple)) else ()
-    return [repr(sorted(map(str, entry.items()))) for entry in entries if isinstance(entry, dict) and entry.get("type") == KIND]
+    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("type") == KIND]
+    texts = [f"pool {entry['pool']}" if entry.get("pool") else repr(sorted(map(str, entry.items()))) for entry in found]
+    return {*texts, *(_unnamed(text, [host]) for text in texts)}
 
 
-def _groups(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[tuple[str, ...]], machines: Machines) -> dict[tuple[str, ...], Group]:
-    """The targets whose duties are alike. None for a host alone: others may be behind its balancer, but none that waiting would bring back."""
-    members: dict[tuple[str, ...], list[tuple[Host, BalancerSettings]]] = {}
+def _groups(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[Pooled], machines: Machines) -> dict[Pooled, Group]:
+    """The targets that are one pool. None for a host alone: others may be behind its balancer, but none that waiting would bring back."""
+    members: dict[Pooled, list[tuple[Host, BalancerSettings]]] = {}
     for one, pool in zip(asked, pools):
         members.setdefault(pool, []).append(one)
     return {
-        pool: Group(pool, f"the pool of the duty {pool[0]}", tuple(_server(host, settings, machines) for host, settings in found))
+        pool: Group(
+            tuple(f"{option} {value}" for option, value in pool), _pool_name(*pool[0]), tuple(_server(host, settings, machines) for host, settings in found)
+        )
         for pool, found in members.items()
         if len(found) > 1
     }
+
+
+def _pool_name(option: str, value: str) -> str:
+    return f"the pool {value}" if option == "pool" else f"the pool of the duty {value}"
 
 
 def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:

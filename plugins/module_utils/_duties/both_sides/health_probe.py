@@ -29,6 +29,7 @@ NEEDS = {
 }
 OPTIONS: Specs = {
     "action": {"type": "str", "choices": [*NEEDS], "required": True},
+    "pool": {"type": "str"},
     "file": {"type": "path"},
     "file_means": {"type": "str", "choices": ["out", "in"], "default": "out"},
     "service": {"type": "str"},

@@ -269,3 +269,8 @@ def test_a_pool_of_which_some_are_no_targets():
     (warning,) = told("web1")
     assert warning.startswith("web1: web2, web4 have the same duty health_probe and no place in the target") and "event_watcher_target" in warning
     assert told("web1", "web2", "web4") == told("web3") == told("lb1") == []
+    # A template has written the hosts' names, or the pool has a name.
+    everybody.update(web1=[dict(probed, file="/srv/web1/out")], web2=[dict(probed, file="/srv/web2/out")])
+    assert [each.startswith("web1: web2 has the same duty") for each in told("web1")] == [True]
+    everybody.update(web2=[dict(another, pool="shop")], web3=[dict(probed, pool="shop")])
+    assert [each.startswith("web2: web3 has the same duty") for each in told("web2")] == [True]

@@ -354,6 +354,8 @@ def test_the_minimum_gives_way_to_an_impact_that_is_there():
         ({"hosts": 2, "entries": {"web2": {"file": "/run/another"}}}, 1),
         ({"hosts": 2, "entries": {"web2": {"name": "another"}}}, 1),
         ({"hosts": 2, "entries": {"web2": {"url": "http://localhost:81/health"}}}, 1),
+        ({"hosts": 2, "entries": {"web1": {"file": "/srv/web1/out"}, "web2": {"file": "/srv/web10/out"}}}, 1),
+        ({"hosts": 2, "entries": {"web1": {"pool": "shop"}, "web2": {"pool": "wiki"}}}, 1),
         ({"hosts": 3}, 1),
     ],
 )
@@ -368,6 +370,65 @@ def test_hosts_that_name_themselves_are_behind_one_balancer():
     site = _two_reboots(entries={name: {"url": f"http://{name}:80/health"} for name in ("web1", "web2")})
     site.until(lambda _outcome: site.posted, passes=20)
     assert site.out() == {"web1"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"file": "/srv/web1/out"}, {"file": "/srv/web2/out"}),
+        ({"file": "/srv/WEB1.out"}, {"file": "/srv/WEB2.out"}),
+        # The names in Azure.
+        ({"file": "/srv/vm_web1/out"}, {"file": "/srv/vm_web2/out"}),
+        ({"url": "http://localhost/web1?of=web1"}, {"url": "http://localhost/web2?of=web2"}),
+        # The name of the application is that of a host.
+        ({"file": "/srv/web1/out"}, {"file": "/srv/web1/out"}),
+    ],
+)
+def test_hosts_whose_settings_have_their_own_names_are_one_pool(first, second):
+    site = _two_reboots(entries={"web1": first, "web2": second})
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert len(site.out()) == 1 and site.outcome["warnings"] == []
+
+
+def test_a_pool_that_the_settings_name():
+    """The other settings may differ as they like."""
+    site = _two_reboots(entries={"web1": {"pool": "shop"}, "web2": {"pool": "shop", "file": "/run/another", "name": "another"}})
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert site.out() == {"web1"} and site.said("web2")[1] == "1 of 2 in service in the pool shop, 1 must stay"
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (
+            {"web1": {"file": "/run/one"}, "web2": {"file": "/run/two", "interval": 9}, "web3": {"file": "/run/three"}},
+            "web1: it counts as a pool of its own for graceful_azure_min_in_service, and so do web2, web3, because the duties health_probe are not alike"
+            " (file: /run/one, on web2: /run/two; interval x threshold + margin: 12, on web2: 20). So the minimum does not keep it in service. Set the option"
+            " pool in each of these duties: the same where one balancer probes them, another where not",
+        ),
+        ({"web2": {"file": "/run/two"}}, "web2: it counts as a pool of its own for graceful_azure_min_in_service, because"),
+        ({"web1": {"pool": "shop"}, "web2": {"pool": "shop"}}, "web3: it counts as a pool of its own"),
+        ({"web1": {"pool": "shop"}, "web2": {"pool": "shop"}}, "(pool: not set, on web1: shop)"),
+    ],
+)
+def test_a_pool_that_falls_apart_is_told_once(entries, said, check):
+    site = Probed(hosts=3, entries=entries)
+    site.run["check"] = check
+    told = [warning for _pass in range(1 if check else 3) for warning in site.go()["warnings"]]
+    assert len(told) == 1 and said in told[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"entries": {"web2": {"file": "/run/two", "name": "wiki"}}},
+        {"entries": {"web1": {"pool": "shop"}, "web2": {"pool": "wiki"}}},
+        {"entries": {"web2": {"file": "/run/two"}}, "min_in_service": 0},
+    ],
+)
+def test_pools_that_are_meant_to_be_apart_are_not_told(options):
+    assert Probed(**options).go()["warnings"] == []
 
 
 def _silent(site):
