@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "graceful-azure-"
+# What corosync calls the node of this host, after its name.
+LOCAL = "(local)"
 # What cibadmin exits with if nothing is there.
 NOTHING_THERE = 105
 # The resource agents that answer scheduled events themselves.
@@ -140,10 +142,10 @@ class Pacemaker(Member):
             if "Quorum information" in out and "Votequorum information" not in out:
                 return None  # this corosync counts no votes
             return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, last_line(err or out, code))
-        votes = {name: int(number) for number, name in re.findall(r"^\s*\d+\s+(\d+)\s.*?(\S+)(?: \(local\))?$", out, re.MULTILINE)}
-        own = re.search(r"^\s*\d+\s+(\d+)\s.*\(local\)", out, re.MULTILINE)
+        members = re.findall(r"^\s*\d+\s+(\d+)\s.*?(\S+)( \(local\))?$", out, re.MULTILINE)
+        votes = {LOCAL if local else name: int(number) for number, name, local in members}
         # A node that we keep free votes, and may go at any moment.
-        going = (int(own[1]) if own else 1) + sum(votes.get(name, 1) for name in self._leaving)
+        going = votes.get(LOCAL, 1) + sum(votes.get(name, 1) for name in self._leaving)
         if found["Total votes"] - going < found["Quorum"]:
             also = " and %s, which is out already," % listed(self._leaving) if self._leaving else ""
             told = "without %s%s the cluster would lose its quorum: it has %d votes and needs %d"

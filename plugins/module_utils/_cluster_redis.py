@@ -305,8 +305,8 @@ class Redis(Member):
             return "%s may become the master of %s and is not linked to it" % (", ".join(unlinked), self.master)
         try:
             with self._electable_replicas() as replicas:
-                never = self._never(replicas)
-                behind = self._lacking(replicas, TOO_FAR_BEHIND)
+                here, told = self._replication(replicas)
+                never, behind = self._never(told), self._lacking(here, told, TOO_FAR_BEHIND)
         except MemberError as error:
             return "Sentinel may make any of these replicas the master of %s, and one does not tell how much it has: %s" % (self.master, str(error).rstrip("."))
         if never:
@@ -349,26 +349,29 @@ class Redis(Member):
                 stack.callback(servers[-1].close)
             yield servers
 
-    def _never(self, replicas: list[Server]) -> str | None:
+    def _replication(self, replicas: list[Server]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """What the Redis of this host says of its replication, and after it each of these replicas, by name."""
+        here = _fields(self._here.call("INFO", "replication"))
+        return here, {replica.name: _fields(replica.call("INFO", "replication")) for replica in replicas}
+
+    def _never(self, told: dict[str, dict[str, str]]) -> str | None:
         """That Sentinel may choose a replica whose own priority is 0. It asks only every ten seconds, and the host of that replica may be about to go."""
-        never = [replica.name for replica in replicas if _fields(replica.call("INFO", "replication")).get("slave_priority") == "0"]
+        never = [name for name, fields in told.items() if fields.get("slave_priority") == "0"]
         return "Sentinel does not know yet that %s never becomes the master of %s" % (listed(never), self.master) if never else None
 
-    def _lacking(self, replicas: list[Server], allowed: int = 0) -> list[str]:
-        """Which of these replicas lack more than these bytes of what was written here, and why, in words."""
-        here = _fields(self._here.call("INFO", "replication"))
+    def _lacking(self, here: dict[str, str], told: dict[str, dict[str, str]], allowed: int = 0) -> list[str]:
+        """Which replicas lack more than these bytes of what was written here, and why, in words."""
         written = _number(here.get("master_repl_offset"))
         if written is None or not here.get("master_replid"):
             raise MemberError("%s does not tell in INFO replication how much was written." % self._here.name)
         found = []
-        for replica in replicas:
-            fields = _fields(replica.call("INFO", "replication"))
+        for name, fields in told.items():
             has = _number(fields.get("slave_repl_offset"))
             if fields.get("role") != "slave" or fields.get("master_link_status") != "up" or fields.get("master_replid") != here["master_replid"] or has is None:
                 # The id of what it replicates is that of the server that it follows, or of one further up.
-                found.append("%s does not replicate %s" % (replica.name, self.member))
+                found.append("%s does not replicate %s" % (name, self.member))
             elif written - has > allowed:
-                found.append("%s lacks %d bytes" % (replica.name, written - has))
+                found.append("%s lacks %d bytes" % (name, written - has))
         return found
 
     # Out
@@ -409,7 +412,8 @@ class Redis(Member):
 
     def _start_failover(self) -> None:
         with self._electable_replicas() as replicas:
-            never, behind = self._never(replicas), self._lacking(replicas, TOO_FAR_BEHIND)
+            here, told = self._replication(replicas)
+            never, behind = self._never(told), self._lacking(here, told, TOO_FAR_BEHIND)
             if never or behind or not replicas:
                 # Writes would wait for nothing.
                 what = never or listed(behind) or "Sentinel knows no replica that can become the master of %s" % self.master
@@ -445,7 +449,7 @@ class Redis(Member):
     def _await_replicas(self, replicas: list[Server], deadline: float) -> None:
         """Until each of these replicas has all that was written."""
         while True:
-            behind = self._lacking(replicas)
+            behind = self._lacking(*self._replication(replicas))
             # If the answers were slow, writes may soon not wait any more.
             late = self.monotonic() >= deadline
             if not behind and not late:

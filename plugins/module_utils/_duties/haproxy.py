@@ -396,8 +396,7 @@ class Watch:
 
     def __init__(self, seen: dict[str, Any], machine: Machine) -> None:
         self._machine = machine
-        self._since: dict[Key, tuple[Any, float]] = {}
-        self._retried: dict[Key, tuple[Any, float]] = {}
+        self._since: dict[tuple[str, ...], tuple[Any, float]] = {}
         self.saw(seen)
 
     def saw(self, seen: dict[str, Any]) -> None:
@@ -410,17 +409,20 @@ class Watch:
         }
         states.update({(line["backend"], line["text"]): (process, line.get("total")) for line in seen["passes"]})
         for key, state in states.items():
-            if self._since.get(key, (None, 0.0))[0] != state:
-                self._since[key] = state, self.at
+            self._note(key, state)
         for server in seen["servers"]:
             server["nothing_comes"] = server["nothing_comes"] and self._nothing_is_tried_again(process, server)
 
     def _nothing_is_tried_again(self, process: tuple[int, int], server: dict[str, Any]) -> bool:
         """Whether no connection to a server has failed so lately that HAProxy may try it again."""
-        key, retries = (server["backend"], server["server"]), (process, server["retries"])
-        if self._retried.get(key, (None, 0.0))[0] != retries:
-            self._retried[key] = retries, self.at
-        return not server["retries"] or self.at - self._retried[key][1] >= RETRY_SECONDS
+        since = self._note(("retries", server["backend"], server["server"]), (process, server["retries"]))
+        return not server["retries"] or self.at - since >= RETRY_SECONDS
+
+    def _note(self, key: tuple[str, ...], state: Any) -> float:
+        """Since when it has been so."""
+        if self._since.get(key, (None, 0.0))[0] != state:
+            self._since[key] = state, self.at
+        return self._since[key][1]
 
     def quiet_for(self, key: Key) -> float:
         return self.at - self._since[key][1]
