@@ -18,6 +18,7 @@ C(memory)    the memory that the former pass wrote, empty at first
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,11 +49,18 @@ def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
     """An instance of the dataclass C(kind), made from a dictionary. Other keys of the dictionary are left out. C(more) overrides its values."""
     if not isinstance(found, dict):
         raise DocumentError(f"{where} is {found!r} and no dictionary")
-    known = fields(kind)
-    missing = [f.name for f in known if f.name not in found and f.name not in more and f.default is MISSING and f.default_factory is MISSING]
+    names, needed = _names_of(kind)
+    missing = [name for name in needed if name not in found and name not in more]
     if missing:
         raise DocumentError(f"{where} has no {', '.join(missing)}")
-    return kind(**dict({f.name: found[f.name] for f in known if f.name in found}, **more))
+    return kind(**dict({name: found[name] for name in names if name in found}, **more))
+
+
+@functools.cache
+def _names_of(kind: type[DataclassInstance]) -> tuple[list[str], list[str]]:
+    """The names of all fields of a dataclass, and of those without a default."""
+    known = fields(kind)
+    return [f.name for f in known], [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]
 
 
 @dataclass(frozen=True)

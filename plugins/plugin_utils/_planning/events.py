@@ -35,7 +35,7 @@ class Event(EventMemory):
     """One event, as all metadata services together show it, or as the memory or a record describes it."""
 
     standing: bool = False  # whether a service shows it
-    shown_by: list[str] = field(default_factory=list)  # hosts whose services show it
+    shown_by: dict[str, None] = field(default_factory=dict)  # hosts whose services show it, the newest observation last
     versions: set[tuple[str | None, ...]] = field(default_factory=set)  # the types and names that their documents give for it
     members: list[str] = field(default_factory=list)  # targets that it names
     strangers: list[str] = field(default_factory=list)  # names in it that no target has
@@ -127,33 +127,39 @@ class Event(EventMemory):
 
 def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now: float) -> dict[str, Event]:
     """All events by their folded id, from the documents of all hosts and from the memory. The newest observation comes last."""
-    events: dict[str, Event] = {}
+    documents: dict[str, list[tuple[Shown, Host]]] = {}
     for host in sorted(hosts.values(), key=lambda host: host.observation.at or 0):
         for shown in host.observation.events or ():
-            key = fold(shown.event_id)
-            if key not in events:
-                new = EventMemory(first_seen=now, event_id=shown.event_id, not_before=shown.not_before)
-                events[key] = Event(**dict(vars(remembered.get(key, new)), standing=True, status=shown.event_status))
-            _put_together(events[key], shown, host)
+            documents.setdefault(fold(shown.event_id), []).append((shown, host))
+    events: dict[str, Event] = {}
+    for key, found in documents.items():
+        first = found[0][0]
+        known = remembered.get(key) or EventMemory(first_seen=now, event_id=first.event_id, not_before=first.not_before)
+        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status))
+        _put_together(events[key], found)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events
 
 
-def _put_together(event: Event, shown: Shown, host: Host) -> None:
-    event.shown_by.append(host.name)
-    if host.observation.document_incarnation is not None:
-        event.shown_in[host.name] = host.observation.document_incarnation
-    event.versions.add((shown.event_type, *sorted(name.lower() for name in shown.resources)))
+def _put_together(event: Event, found: Sequence[tuple[Shown, Host]]) -> None:
+    """C(found): how the services show the event. In a large site this is much, so what only the newest tells is read once."""
+    for shown, host in found:
+        event.shown_by[host.name] = None
+        if host.observation.document_incarnation is not None:
+            event.shown_in[host.name] = host.observation.document_incarnation
+        if shown.event_status == "Started":
+            event.status = "Started"
+            event.seen_started = host.read_at if event.seen_started is None else event.seen_started
+        elif shown.seconds_until_not_before is not None:
+            event.not_before = shown.not_before
+            event.not_before_at = host.read_at + shown.seconds_until_not_before
+    different = {(shown.event_type, tuple(shown.resources)) for shown, _host in found}
+    event.versions = {(event_type, *sorted(name.lower() for name in names)) for event_type, names in different}
+    newest = found[-1][0]
     for name in ("event_id", "event_type", "resources", "event_source", "description", "duration_in_seconds"):
-        setattr(event, name, getattr(shown, name))
-    if shown.event_status == "Started":
-        event.status = "Started"
-        event.seen_started = host.read_at if event.seen_started is None else event.seen_started
-    elif shown.seconds_until_not_before is not None:
-        event.not_before = shown.not_before
-        event.not_before_at = host.read_at + shown.seconds_until_not_before
+        setattr(event, name, getattr(newest, name))
     # A rule decides about the hosts that the event names, so affects_host is true for it, whichever host showed the event.
-    event.document = dict(shown.document, event_status=event.status, affects_host=True)
+    event.document = dict(newest.document, event_status=event.status, affects_host=True)
 
 
 def name_members(event: Event, hosts: dict[str, Host], now: float) -> None:
