@@ -189,8 +189,10 @@ class ActionModule(ActionBase):
         warnings = [
             *misspelt(variables),
             *too_few_forks(len(settings), begun["run"]["forks"]),
-            *pools_cut(settings, set(hostvars) - set(settings), lambda name: hostvars.raw_get(name).get(DUTIES)),
         ]
+        # A rehearsal has told it of all its hosts. Now it asks for one of them.
+        if not self._task.args.get("hosts"):
+            warnings.extend(pools_cut(settings, set(hostvars) - set(settings), lambda name: hostvars.raw_get(name).get(DUTIES)))
         return begun, warnings, mistakes
 
     def _mistakes_of_balancers(self, settings, hostvars):

@@ -17,6 +17,7 @@ from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import VARIABLE, WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
@@ -77,6 +78,13 @@ class ActionModule(ActionBase):
         )
         return {"problem": "", "resource_name": _name_in_azure(name, task_vars), "looks": _looks(task_vars), **times}
 
+    def _wait(self, task_vars):
+        """The minimum in service of a run for one host does not know whether the balancer sends anything to the others."""
+        seconds, lines = rehearsal.unnoticed(task_vars["inventory_hostname"], _rehearsed(task_vars), time.time())
+        _show(lines)
+        time.sleep(seconds)
+        return {}
+
     def _counted(self, task_vars):
         """What the balancers have counted before the event is announced."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
@@ -108,6 +116,10 @@ class ActionModule(ActionBase):
                 problems.append(f"it was not given back: {'; '.join(plan['messages'])}")
             elif not told["is_back"] and told["times"]["out"] is not None:
                 found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_counted"]["announced"]
+        if "times" in found and found["times"]["back"] is not None:
+            back_at = task_vars["graceful_azure_rehearse_counted"]["announced"] + found["times"]["back"]
+            balancers = task_vars["graceful_azure_plan"]["settings"][name]["load_balancers"]
+            found["noticed_at"] = back_at + max(TRAFFIC[balancer["provider"]].noticed_after(balancer) for balancer in balancers)
         found["problem"] = "; ".join(problem for problem in problems if problem)
         found["differences"] = list(rehearsal.differences(plain(begun["looks"]), _looks(task_vars)))
         if "times" in found:
@@ -115,11 +127,7 @@ class ActionModule(ActionBase):
         return {"rehearsed": found}
 
     def _table(self, task_vars):
-        hosts = {}
-        for name in task_vars["ansible_play_hosts_all"]:
-            rehearsed = plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearsed") or {})
-            if rehearsed:
-                hosts[name] = rehearsed
+        hosts = _rehearsed(task_vars)
         left = [name for name in task_vars["ansible_play_hosts_all"] if name not in hosts]
         _show(rehearsal.table(hosts, task_vars["graceful_azure_rehearse"]["options"]))
         wrong = [name for name, found in hosts.items() if found["problem"] or found.get("differences")]
@@ -134,6 +142,12 @@ def _obstacles(facts):
     real = plain(facts["graceful_azure_rehearse_real"])
     found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
     return [sentence for sentence in found if sentence]
+
+
+def _rehearsed(task_vars):
+    """What is known of the hosts that were rehearsed, by name."""
+    facts = {name: task_vars["hostvars"].raw_get(name) for name in task_vars["ansible_play_hosts_all"]}
+    return {name: plain(found["graceful_azure_rehearsed"]) for name, found in facts.items() if found.get("graceful_azure_rehearsed")}
 
 
 def _looks(facts):

@@ -28,6 +28,7 @@ options:
       check: Check the options.
       before: Refuse if a host may not be rehearsed now, after all were looked at.
       preview: Show what would be done, in check mode.
+      wait: Wait until the balancers must have noticed that the hosts before are back.
       begin: Say why a host may not be rehearsed now, or how long everything may take.
       counted: Note what the balancers have counted so far.
       told: Say what the passes have come to.

@@ -39,10 +39,11 @@ FIGURES = {"interval": 0.5, "threshold": 2, "margin": 1}
 class ProbedSite(Site):
     """Applications behind HAProxy in TCP mode, with their health answer on a port of its own. ``means``: what their file means.
 
-    C(check): how HAProxy checks a server, by a pattern with the ports of the application and of its health answer.
+    C(check): how HAProxy checks a server, by a pattern with the ports of the application and of its health answer. C(rise): after how many checks that
+    pass it sends requests again.
     """
 
-    def __init__(self, folder, names=("web1", "web2"), means=None, check="port {1}", **variables):
+    def __init__(self, folder, names=("web1", "web2"), means=None, check="port {1}", rise=2, **variables):
         self.folder = folder
         self.python, self.program = sys.executable, "ansible-playbook"
         self.names = list(names)
@@ -60,7 +61,7 @@ class ProbedSite(Site):
         proxy.mkdir()
         self.front = reserve_port()
         servers = "".join(
-            f"  server {name} 127.0.0.1:{self.port(name)} check {check.format(self.port(name), self.port(name, 1))} inter 500ms fall 2 rise 2\n"
+            f"  server {name} 127.0.0.1:{self.port(name)} check {check.format(self.port(name), self.port(name, 1))} inter 500ms fall 2 rise {rise}\n"
             for name in self.names
         )
         self.haproxy = Haproxy(
@@ -287,6 +288,22 @@ def test_the_roles_alone(make_site):
             # It waits until the balancer must have noticed, and for three quiet seconds.
             assert time.monotonic() - began > 5 and not site.up("web1")
     assert site.records() == []
+
+
+# How long it waits: test_rehearsal.py of the plugin_utils.
+@pytest.mark.long
+def test_a_rehearsal_waits_until_the_balancer_must_have_noticed(make_site):
+    """HAProxy notices 30 s after a host is back. Until then it sends nothing there, and the other host must not go out."""
+    site = make_site(rise=60)
+    site.write(**dict.fromkeys(site.names, {"threshold": 60, "pool": "www"}))
+    until(lambda: all(site.up(name) for name in site.names), 60, "all up")
+    records = site.start_load()
+    run = site.run("rehearse")
+    assert run.status == 0 and "until the balancer must have noticed that web1 is back" in run.output, run.output
+    requests, failed = site.stop_load(records)
+    assert not failed and len(requests) > 300, (len(requests), failed[:10])
+    assert "no place in the target" not in run.output and "Everything is as it was found." in run.output, run.output
+    assert not any(site.fails(name) for name in site.names) and site.records() == []
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,9 @@ class HealthProbe(TrafficDuty):
                 " Give another port that tells whether the application works",
             )
 
+    def noticed_after(self, settings: BalancerSettings) -> float:
+        return float(settings["notice"])
+
     def claims(self, settings: BalancerSettings) -> tuple[()]:
         return ()
 

@@ -131,6 +131,10 @@ class TrafficDuty(Duty):
         """The module and its options that release a record for good, by hand. C(options): those of the look that found it."""
         raise NotImplementedError
 
+    def noticed_after(self, settings: BalancerSettings) -> float:
+        """Seconds after which its balancer must have noticed that a host is back, where nobody can see that there."""
+        return 0.0
+
     def brings_traffic(self, options: Options) -> bool:
         return True
 

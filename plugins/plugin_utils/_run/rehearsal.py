@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -184,6 +185,18 @@ def _too_late(drained: float | None) -> str:
     """For which usual notices the host would not be drained in time."""
     late = [words for notice, words in NOTICES if drained is None or drained > notice]
     return ", ".join(late) if late else "none"
+
+
+def unnoticed(name: str, hosts: Mapping[str, Json], now: float) -> tuple[float, list[str]]:
+    """How many seconds a host must wait until the balancers must have noticed that those before it are back, and the line that says so.
+
+    C(hosts): as above, each with C(noticed_at). Before that, its balancer may send nothing to them.
+    """
+    left = {other: found["noticed_at"] - now for other, found in hosts.items() if (found.get("noticed_at") or 0.0) > now}
+    if not left:
+        return 0.0, []
+    last = max(left, key=lambda other: left[other])
+    return left[last], [f"{name}: waits {math.ceil(left[last])} s, until the balancer must have noticed that {last} is back"]
 
 
 def not_approved(reason: str, times: Json, timeout: float) -> str:

@@ -48,6 +48,13 @@ def test_the_minimum_in_service_counts_as_long_as_a_host_has_time(notice, drain)
     assert found["end_after"] > found["timeout"] + found["back"]
 
 
+def test_the_next_host_waits_until_the_balancer_must_have_noticed_the_one_before():
+    hosts = {"web1": {"noticed_at": 1029.5}, "web2": {"noticed_at": 1090.2}, "web3": {"problem": "its metadata service is silent"}}
+    seconds, lines_ = rehearsal.unnoticed("web4", hosts, 1060.0)
+    assert seconds == pytest.approx(30.2) and lines_ == ["web4: waits 31 s, until the balancer must have noticed that web2 is back"]
+    assert rehearsal.unnoticed("web4", hosts, 1091.0) == rehearsal.unnoticed("web1", {}, 1000.0) == (0.0, [])
+
+
 def test_the_table_of_hosts_that_are_as_they_were_found():
     assert lines(web1=a_host(), web12=a_host(requests=None, out=None, back=None)) == [
         "Reboot rehearsed, seconds since it was announced:",
