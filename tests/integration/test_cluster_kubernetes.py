@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from tests.support.cluster_site import see_one_of_two_events_gone
 from tests.support.kubernetes import NEEDED, Cluster
 from tests.support.module import PROGRAM, run_module
 from tests.support.patience import patient, until
@@ -258,6 +259,13 @@ def test_two_nodes_of_one_cluster_go_one_after_the_other(site, cluster):
     assert [run.event(event_id)["outcome"] for event_id in event_ids] == ["completed", "completed"]
     assert not any(both)
     assert not cluster.is_cordoned("web1") and not cluster.is_cordoned("web2") and site.records() == []
+
+
+@pytest.mark.long
+def test_one_of_two_events_gone(site, cluster):
+    before = shape(cluster)
+    see_one_of_two_events_gone(site, "web1", lambda: cluster.is_cordoned("web1") and cluster.pods_on("web1") == ["etcd-web1", "job-web1", "proxy-web1"])
+    assert shape(cluster) == before
 
 
 @pytest.mark.long

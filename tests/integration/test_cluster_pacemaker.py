@@ -14,6 +14,7 @@ import time
 import pytest
 
 from tests.support.cluster_bed import EVENT, Bed, only
+from tests.support.cluster_site import see_one_of_two_events_gone
 from tests.support.nodes import NODES
 from tests.support.pacemaker import NEEDS, PROGRAMS, Cluster
 from tests.support.patience import patient, until
@@ -221,6 +222,10 @@ class TestHandleEvents:
         run = ready.finish(process)
         assert run.status == 0 and run.event(third)["outcome"] == "cancelled", run.output
         assert ready.records() == []
+        bed.settled()
+
+    def test_one_of_two_events_gone(self, ready, bed):
+        see_one_of_two_events_gone(ready, "web1", lambda: "graceful-azure-web1" in bed.cluster.constraints(bed.cluster["web2"]) and not bed.running()["web1"])
         bed.settled()
 
     def test_a_controller_that_is_killed(self, ready, bed):

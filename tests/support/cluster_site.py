@@ -68,6 +68,36 @@ def run_killed(name, arguments, module, method, text="", after=False):
     assert process.returncode == -signal.SIGKILL, process.stdout + process.stderr
 
 
+def see_one_of_two_events_gone(site, name, is_out):
+    """A second event names a host of a site that is out for another one, which is cancelled then. The host stays out until the second one is over."""
+
+    def holders():
+        return [set(json.loads(path.read_text())["events"]) for path in site.records() if "cluster" in path.name]
+
+    def reads():
+        return sum(request["Method"] == "GET" and request["Vm"] == name for request in site.simulator.requests())
+
+    def reached(condition, what):
+        until(lambda: condition() or process.poll() is not None, 100, what)
+        assert process.poll() is None, site.finish(process).output
+
+    first = site.simulator.post_event(EventType="Reboot", Resources=[name], NoticeSeconds=600)
+    process = site.start("handle_events", graceful_azure_rules=[{"name": "wait", "when": "event_type == 'Reboot'", "action": "prepare"}])
+    reached(is_out, f"{name} is out")
+    second = site.simulator.post_event(EventType="Freeze", Resources=[name], NoticeSeconds=600, ImpactSeconds=None, SettleSeconds=1)
+    reached(lambda: "Started" in site.simulator.statuses(second), "the second event is approved")
+    assert holders() == [{first, second}] and is_out()
+    site.simulator.cancel(first)
+    before = reads()
+    reached(lambda: reads() > before + 4, "the run has seen that the first event is gone")
+    assert second in holders()[0] and is_out()
+    site.simulator.complete(second)
+    run = site.finish(process)
+    assert run.status == 0, run.output
+    assert [run.event(event_id)["outcome"] for event_id in (first, second)] == ["cancelled", "completed"], run.output
+    assert run.event(second)["hosts"][name]["state"] == "restored" and not is_out() and site.records() == [], run.output
+
+
 class ClusterSite(Site):
     """``nodes`` are the members of the cluster by the names of the hosts: each can ``stop`` and ``start``. ``step`` are the options that all share.
 
