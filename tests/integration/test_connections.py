@@ -11,6 +11,7 @@ import os
 import pytest
 
 from tests.support.module import run_module
+from tests.support.patience import patient
 from tests.support.published_port import CLIENT, NEEDS, PORT, PublishedPort
 
 pytestmark = NEEDS
@@ -55,5 +56,5 @@ def test_connections_of_a_published_port(world):
     world.server.kill()
     world.server.wait()
     # Both sides have gone, and the kernel tells it: the port is forwarded, and idle.
-    ended = look(world, timeout=5, heard=busy["heard"])
+    ended = look(world, timeout=patient(5), heard=busy["heard"])
     assert (ended["count"], ended["idle"], ended["uncounted"]) == (0, True, [])
