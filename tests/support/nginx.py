@@ -24,6 +24,8 @@ STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 NEEDED = pytest.mark.skipif(not PROGRAM, reason="no nginx: apt-get install nginx-light libnginx-mod-stream")
 STREAM_NEEDED = pytest.mark.skipif(not STREAM_MODULE.exists(), reason="no module stream of nginx: apt-get install libnginx-mod-stream")
 START_SECONDS = 20
+# When a process started is known in hundredths of a second, and when a file was written in not much less.
+TICKS = 0.02
 
 TOP = """\
 {modules}
@@ -61,12 +63,14 @@ class Nginx:
         self.start()
 
     def start(self):
+        time.sleep(TICKS)
         words = ("-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;")
         self._process = self._start_process("nginx", PROGRAM, *words)
         deadline = time.monotonic() + patient(START_SECONDS)
         while not self.workers():
             assert time.monotonic() < deadline and self._process.poll() is None, (self.folder / "error.log").read_text()
             time.sleep(0.02)
+        time.sleep(TICKS)
 
     def _popen(self, _name, *command):
         with (self.folder / "output.log").open("ab") as log:
@@ -94,12 +98,15 @@ class Nginx:
         return {pid for pid, title in self.titles().items() if title == "nginx: worker process is shutting down"}
 
     def reload(self):
+        """The files as they are now are older than the new workers, and what is written from now on is younger."""
+        time.sleep(TICKS)
         before = self.workers()
         self._process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + patient(START_SECONDS)
         while not self.workers() or self.workers() & before:
             assert time.monotonic() < deadline, (self.folder / "error.log").read_text()
             time.sleep(0.02)
+        time.sleep(TICKS)
 
     def stop(self):
         if self._process and self._process.poll() is None:

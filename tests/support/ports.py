@@ -36,6 +36,14 @@ def free_port():
     raise OSError("no port of 127.0.0.1 from %d to %d is free" % (FIRST, LAST))
 
 
+def taken(port):
+    """How many clients of a TCP port of 127.0.0.1 the server has accepted and, so far, read: it may answer them, whatever comes next."""
+    with open("/proc/net/tcp", encoding="utf-8") as stream:
+        rows = [line.split() for line in stream][1:]
+    # Established, with nothing to be read, and with a file of the server.
+    return sum(row[1] == f"0100007F:{port:04X}" and row[3] == "01" and row[4].endswith(":00000000") and row[9] != "0" for row in rows)
+
+
 def listener(address="127.0.0.1", only_ipv6=True):
     """A socket that listens on a free TCP port of that address, as socket.create_server makes it from Python 3.8 on."""
     listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
