@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.checkout import ROOT, must_pass
 from tests.support.module import PROGRAM
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="real hosts are booted by root alone: sudo make test"),
@@ -39,7 +39,8 @@ UNITS = {
     "disk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "srv.mount": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Mount]\nWhat=tmpfs\nWhere=/srv\nType=tmpfs\n",
     "reader.service": "[Unit]\nRequiresMountsFor=/srv\n[Service]\nWorkingDirectory=/srv\nExecStart=/bin/sleep infinity\n",
-    "job.service": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo ran >> /run/job; sleep 4'\n",
+    "job.service": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Service]\nType=oneshot\n"
+    "ExecStart=/bin/sh -c 'echo ran >> /run/job; until test -e /run/finish; do sleep 0.1; done'\n",
 }
 
 
@@ -285,15 +286,21 @@ def test_a_mount_and_who_uses_it_stop_along(guest):
 
 @pytest.mark.parametrize("timeout", [0, 30])
 def test_a_oneshot_is_started_once_and_runs_to_its_end(guest, timeout):
-    guest.shell("rm -f /run/job; systemctl start --no-block job; until test -e /run/job; do sleep 0.1; done")
+    guest.shell("rm -f /run/job /run/finish; systemctl start --no-block job; until test -e /run/job; do sleep 0.1; done")
     assert conditions(guest.hold(["disk"])) == {"job.service": "held", "disk.service": "held"}
+    if timeout:
+        guest.shell("touch /run/finish")
     result = guest.release(timeout=timeout)
     assert conditions(result)["job.service"] == ("not_running" if timeout else "starting")
-    for _number in range(5):
-        if result["done"]:
-            break
-        time.sleep(1)
-        result = guest.release(timeout=timeout)
+    guest.shell("touch /run/finish")
+
+    def release():
+        nonlocal result
+        if not result["done"]:
+            result = guest.release(timeout=timeout)
+        return result["done"]
+
+    until(release, 20)
     assert result["done"] and result["conflicts"] == [] and guest.shell("ls -A /var/lib/graceful_azure") == ""
     assert guest.shell("cat /run/job").split() == ["ran", "ran"]
     assert guest.shell("systemctl is-active job disk || true").split() == ["inactive", "active"]
