@@ -41,6 +41,8 @@ API_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04
 PREVIEW = "2017-03-01"
 
 EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+# Those after which the VM is not expected back.
+DELETING = ("Preempt", "Terminate")
 EVENT_STATUSES = ("Scheduled", "Started")
 
 # The shortest time in seconds between two reads of one metadata service. Azure advises it for polling.

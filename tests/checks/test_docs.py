@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.action import plan_by_hand
+from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.plugin_utils import _awx_setup, _by_hand, _settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import CARRIED_ON
@@ -311,3 +312,22 @@ def test_the_page_on_playbooks_says_the_same_as_that_on_settings():
     for path in (ROOT / "playbooks").rglob("*.yml"):
         for name, default in re.findall(r"(\w+) \| default\((\d+|true|false)\)", path.read_text(encoding="utf-8")):
             assert name not in here or here[name].endswith(f", {default}"), name
+
+
+# A list of them with what stands between them: quotes, commas, dashes, tags, words, a line of a table.
+OF_TYPES = re.compile(r"Freeze(?:[^A-Z\n]{1,14}[A-Z][a-z]+){2,}")
+OF_VERSIONS = re.compile(r"2017-03-01(?:\D{1,60}\d{4}-\d\d-\d\d){2,}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "word", "known", "places"),
+    [(OF_TYPES, r"[A-Z][a-z]+", EVENT_TYPES, 8), (OF_VERSIONS, r"\d{4}-\d\d-\d\d", API_VERSIONS, 3)],
+    ids=["types of events", "API versions"],
+)
+def test_each_list_has_all_that_the_code_knows(pattern, word, known, places):
+    """In options, on pages and in the simulator: whoever adds one in _events.py is told where else it stands."""
+    folders = tuple(ROOT / name for name in ("plugins", "roles", "docs", "playbooks"))
+    texts = {path: path.read_text() for path in FILES if path.suffix in (".py", ".yml", ".md") and any(path.is_relative_to(folder) for folder in folders)}
+    found = {(path, tuple(re.findall(word, listed))) for path, text in texts.items() for listed in pattern.findall(re.sub(r"\b[CV]\(", "", text))}
+    lists = [(path, listed) for path, listed in found if listed[1] == known[1]]
+    assert len(lists) >= places and [(path.relative_to(ROOT).as_posix(), listed) for path, listed in lists if listed != known] == []

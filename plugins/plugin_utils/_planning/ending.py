@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
-    DELETED,
     PATIENCE,
     failing_for,
     gone_at,
@@ -178,7 +178,7 @@ def _is_left_behind(event: Event, observed: Observed) -> bool:
     """Whether only holds for deleted VMs are left of the event. A run that watches does not end for these."""
     hosts = observed.members(event)
     is_silent = not any(host.observation.reached for host in hosts)
-    return not event.standing and event.recalled and is_silent and (event.event_type in DELETED or all(is_deleted(host, observed) for host in hosts))
+    return not event.standing and event.recalled and is_silent and (event.event_type in DELETING or all(is_deleted(host, observed) for host in hosts))
 
 
 def _is_patient(host: Host, observed: Observed) -> bool:

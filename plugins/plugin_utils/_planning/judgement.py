@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -34,8 +35,6 @@ UNWATCHED = 5.0
 PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 ONCE_MORE = "idle; one more look must show the same"
-DELETED = ("Preempt", "Terminate")
-"""Event types after which the VM is not expected back."""
 OWN_TASKS = (
     "if that file makes this answer fail, it can never pass, and the host stays out after the event; let graceful_azure_health_url ask for another answer"
 )
@@ -337,7 +336,7 @@ def _is_deleted_for_good(host: Host, observed: Observed) -> bool:
 
 def is_deleted(host: Host, observed: Observed) -> bool:
     """Whether an event that deletes the host's VM has started, and no longer stands."""
-    return any(event.event_type in DELETED and not event.standing and _has_started(event, observed.now) for event in observed.events_of(host))
+    return any(event.event_type in DELETING and not event.standing and _has_started(event, observed.now) for event in observed.events_of(host))
 
 
 def _has_started(event: Event, now: float) -> bool:
