@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import destinations
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, number, parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, number
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import parse_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Place
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
 # The address of a server that has none of its own.
 ANYWHERE = ("0.0.0.0", "::")
@@ -111,7 +113,7 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
     return seen
 
 
-def _may_be_more(past: Sequence[dict[str, Any]], out: list[dict[str, Any]], searched: list[Place], own: list[tuple[Endpoint, Endpoint]] | None) -> bool:
+def _may_be_more(past: Sequence[dict[str, Any]], out: list[dict[str, Any]], searched: list[Searched], own: list[tuple[Endpoint, Endpoint]] | None) -> bool:
     """Whether it is worth to ask for all requests under way, which may be many. The kernel tells, if that may be asked."""
     if own is None:
         return bool(past)

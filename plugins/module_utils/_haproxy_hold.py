@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Place, Process
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Process
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
 # A command to HAProxy: its checks decide before the server comes back.
 CHECK_FIRST = "check_first"
@@ -149,7 +150,7 @@ class Servers(Driver[Optional[Server]]):
         backends: list[str] | None,
         out_state: str | None,
         min_in_service: int | str | None = None,
-        places: Collection[Place] = (),
+        places: Collection[Searched] = (),
         await_checks: bool = True,
     ) -> None:
         self._haproxy = haproxy

@@ -16,19 +16,18 @@ import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import normal_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-    from typing import Literal, Optional, Union
+    from collections.abc import Callable, Collection
+    from typing import Literal, Union
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint, Former
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
     # A server: its backend and its name.
     Key = tuple[str, str]
-    # An address and a port. None stands for every port, and 0 for that of the client.
-    Place = tuple[str, Optional[int]]
     # What a former process tells of its servers. None if it cannot be asked, False if it does not answer as it should.
     Told = Union["HaproxyState", Literal[False], None]
 
@@ -232,7 +231,7 @@ class Server:
     def in_service(self) -> bool:
         return self.in_rotation and self.weight > 0 and self.operational in ("up", "starting")
 
-    def leads(self, places: Collection[Place]) -> bool:
+    def leads(self, places: Collection[Searched]) -> bool:
         """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""
         return self.address is not None and ((self.address, None) in places or (self.address, self.port or 0) in places)
 
@@ -273,25 +272,6 @@ def same_process(one: Process, other: Process) -> bool:
         return one.identity == other.identity
     # Some versions do not tell when they started, but for how long they run. The start is then exact to a second or two.
     return one.pid == other.pid and abs(one.started - other.started) <= 2
-
-
-def parse_places(texts: Iterable[str]) -> set[Place]:
-    """Addresses, each with or without a port, as pairs: 10.0.0.4, 10.0.0.4:80, 2001:db8::4, [2001:db8::4]:80.
-
-    Port 0 is that of a server without one of its own, which takes the client's.
-    """
-    places: set[Place] = set()
-    for text in texts:
-        address = normal_address(text.strip("[]"))
-        if address is not None:
-            places.add((address, None))
-            continue
-        host, _colon, port = text.rpartition(":")
-        address = normal_address(host.strip("[]"))
-        if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
-            raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
-        places.add((address, int(port)))
-    return places
 
 
 def parse_info(text: str, path: str, now: Callable[[], float] = time.time) -> Process:
@@ -371,14 +351,6 @@ def _natural(text: str | None) -> int | None:
 
 def _strange(path: str, command: str, text: str) -> str:
     return "The socket %s does not answer %r as HAProxy does: %r." % (path, command, text[:80])
-
-
-def normal_address(text: str) -> str | None:
-    """The address as addresses are compared; None if the text is not an address, such as a name that did not resolve."""
-    try:
-        return parse_address(text)
-    except ConnectionsError:
-        return None
 
 
 def source_address(address: str | None, port: int | None) -> str | None:

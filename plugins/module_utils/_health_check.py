@@ -21,10 +21,9 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import Any, Optional, Union
+    from typing import Any, Optional
 
-    # An address and a port, or the path of a Unix socket.
-    Place = Union[tuple[str, int], str]
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 
 # How long a bare connection to one of many places may take to be there, and to how many places connections are opened at a time.
 CONNECT_SECONDS = 1.0

@@ -53,11 +53,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Place as Searched
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, Worker
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place, Searched
 
     # A server: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from ipaddress import IPv4Address, IPv6Address
-    from typing import Any, Union
+    from typing import Any, Optional, Union
 
     # An address and a port.
     Endpoint = tuple[str, int]
     # Where connections go. A text is the path of a Unix socket.
     Place = Union[Endpoint, str]
+    # An address that is searched for, and a port. None stands for every port, and 0 for that of the client.
+    Searched = tuple[str, Optional[int]]
 
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
@@ -49,6 +51,33 @@ def canonical(address: int | str | IPv4Address | IPv6Address) -> str:
     """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address. Raises ValueError if it is none."""
     parsed = ipaddress.ip_address(address)
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def normal_address(text: str) -> str | None:
+    """The address as addresses are compared; None if the text is not an address, such as a name that did not resolve."""
+    try:
+        return canonical(text)
+    except ValueError:
+        return None
+
+
+def parse_places(texts: Iterable[str]) -> set[Searched]:
+    """Addresses, each with or without a port, as pairs: 10.0.0.4, 10.0.0.4:80, 2001:db8::4, [2001:db8::4]:80.
+
+    Port 0 is that of a server without one of its own, which takes the client's.
+    """
+    places: set[Searched] = set()
+    for text in texts:
+        address = normal_address(text.strip("[]"))
+        if address is not None:
+            places.add((address, None))
+            continue
+        host, _colon, port = text.rpartition(":")
+        address = normal_address(host.strip("[]"))
+        if address is None or not re.match(r"[0-9]+\Z", port) or int(port) >= 1 << 16:
+            raise ValueError("addresses: %r is neither an IP address nor one with a port, such as 10.0.0.4:80." % (text,))
+        places.add((address, int(port)))
+    return places
 
 
 def called(text: object) -> str:

@@ -30,22 +30,22 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     MAINT,
     READY,
     HaproxyError,
-    parse_places,
     same_process,
     source_address,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, parse_places, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Place
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
 
 # How many backends a message names.
@@ -191,7 +191,7 @@ def _problem(path: str, details: dict[str, Any]) -> str | None:
 
 
 def observe(
-    haproxy: Haproxy, store: Store, names: list[str] | None, places: Iterable[Place] = (), asked: dict[Key, str | None] | None = None
+    haproxy: Haproxy, store: Store, names: list[str] | None, places: Iterable[Searched] = (), asked: dict[Key, str | None] | None = None
 ) -> dict[str, Any]:
     """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told; None for all."""
     while True:

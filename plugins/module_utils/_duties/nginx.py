@@ -13,7 +13,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine i
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import parse_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
@@ -21,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses im
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, place_of, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, place_of, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
