@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._approving import A
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record
 
 KIND = "task"
-SUBJECT = {"name": "approved"}
+SUBJECT = {"name": APPROVED}
 
 
 class Approved(Driver["dict[str, str]"]):

@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _connection_
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
@@ -46,10 +47,9 @@ _SENDING = ("04", "09", "0B")
 LISTEN = "0A"
 
 
-# The kinds of records, and the record of a task, that are written only once the host was idle. They prove it also if a person put the hold, and of ports
+# The kinds of records that are written only once the host was idle, as that of the task DRAINED. They prove it also if a person put the hold, and of ports
 # that the host had not then. The records that a run puts tell which ports could be counted, so a new kind need not be here.
 STOPPED_WHEN_IDLE = ("service", "iis")
-DRAINED = ("task", "drained")
 
 
 class ConnectionsError(Exception):
@@ -174,7 +174,7 @@ def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterab
 
     What is stopped only on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
     """
-    if kind in STOPPED_WHEN_IDLE or (kind, name) == DRAINED:
+    if kind in STOPPED_WHEN_IDLE or (kind, name) == ("task", DRAINED):
         return set(ports)
     told = details.get("heard")
     return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()

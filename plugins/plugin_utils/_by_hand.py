@@ -17,12 +17,11 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables

@@ -12,16 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Options, Result, StepJson
 
 DONE = "graceful_azure_done"
 """The variable that a task file sets once its job is done."""
-APPROVED = "approved"
-"""Name of the record that the role approve_event leaves on a VM through which it approved (module approval_hold)."""
-READY_TO_LEAVE = "ready_to_leave"
-"""Name of the record that what stands before a host's balancers in its duties is done, so that it may go out of these."""
-DRAINED = "drained"
-"""Name of the record that all drain steps of a host are done."""
 
 
 def own_file(record: str, path: str) -> Json:

@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DRAINED, READY_TO_LEAVE, holding
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.approve_event import act_outside
@@ -188,7 +189,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     if over:
         outer.append(_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
-    outer.append(_act("restoring", "task_hold", name=["restoring"], **holding(step)))
+    outer.append(_act("restoring", "task_hold", name=[RESTORING], **holding(step)))
     return [(None, inner), *_balancer(host, "in", step), (None, outer)]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
@@ -24,8 +24,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIO
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-RESTORING = "restoring"
-"""Name of the record that the role restore_service leaves on a VM if one step was not enough to restore it."""
 AFTER = (RESTORING, *BACK_NAMES)
 """Names of the records that are written after an event."""
 TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, *OUT_NAMES, *AFTER)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
@@ -22,7 +23,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, host_options, idle_options, machine_looks, with_acts
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
-from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import APPROVED, DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     UNREACHABLE,
@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
-ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, "restoring", *BACK_NAMES, *OUT_NAMES)
+ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, RESTORING, *BACK_NAMES, *OUT_NAMES)
 """The records that end with this role, those of other roles among them."""
 
 
