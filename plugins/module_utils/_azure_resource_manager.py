@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import CLOUDS, IDENTITY_URL
 from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost, missing_requests
 
 if TYPE_CHECKING:
@@ -32,14 +33,6 @@ try:
 except ImportError:
     HAS_REQUESTS = False
 
-# For each cloud the address of the resource manager and that of the service that gives tokens.
-CLOUDS = {
-    "AzureCloud": ("https://management.azure.com", "https://login.microsoftonline.com"),
-    "AzureChinaCloud": ("https://management.chinacloudapi.cn", "https://login.chinacloudapi.cn"),
-    "AzureUSGovernment": ("https://management.usgovcloudapi.net", "https://login.microsoftonline.us"),
-}
-IDENTITY_URL = "http://169.254.169.254"
-AUTH_SOURCES = ("auto", "cli", "credential_file", "env", "msi")
 CREDENTIALS_FILE = "~/.azure/credentials"
 
 CONNECT_SECONDS = 5.0
@@ -89,23 +82,6 @@ class ChangedError(AzureError):
 
 class TimeOverError(AzureError):
     """The time was over before Azure did what it was asked for. The same request may succeed later."""
-
-
-def azure_argument_spec() -> dict[str, dict[str, Any]]:
-    """The options of every module that speaks to Azure, with the names that azure.azcollection uses."""
-    return {
-        "auth_source": {"type": "str", "choices": list(AUTH_SOURCES), "default": "auto"},
-        "subscription_id": {"type": "str"},
-        "client_id": {"type": "str"},
-        "secret": {"type": "str", "no_log": True},
-        "tenant": {"type": "str"},
-        "profile": {"type": "str"},
-        "cloud_environment": {"type": "str", "choices": sorted(CLOUDS), "default": "AzureCloud"},
-        "arm_url": {"type": "str"},
-        "login_url": {"type": "str"},
-        "identity_url": {"type": "str", "default": IDENTITY_URL},
-        "ca_file": {"type": "path"},
-    }
 
 
 class Client:

@@ -101,12 +101,12 @@ import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import azure_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     AzureError,
     Client,
     NotFoundError,
     NotPermittedError,
-    azure_argument_spec,
     check_id,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS

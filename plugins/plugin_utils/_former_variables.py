@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import yaml
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS as _ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, OUT_NAMES
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS as _ACCESS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 

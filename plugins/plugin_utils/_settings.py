@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, access_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant

@@ -32,17 +32,6 @@ MACHINES = "give the inventory names of the machines on which the balancer runs"
 HOSTS: dict[str, Any] = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
 # Seconds for which no new request may have come before a host that is out counts as drained.
 QUIET: dict[str, Any] = {"type": "float", "default": 3}
-# How Azure is reached. No secret is among them, because entries are shown and written down.
-ACCESS: Specs = {
-    "auth_source": {"type": "str", "choices": ["auto", "cli", "credential_file", "env", "msi"]},
-    "client_id": {"type": "str"},
-    "profile": {"type": "str"},
-    "cloud_environment": {"type": "str", "choices": ["AzureChinaCloud", "AzureCloud", "AzureUSGovernment"]},
-    "arm_url": {"type": "str"},
-    "login_url": {"type": "str"},
-    "identity_url": {"type": "str"},
-    "ca_file": {"type": "path"},
-}
 
 
 def common_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:
@@ -55,11 +44,3 @@ def common_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:
                 yield option, str(error)[len(option) + 1 :].rstrip(".")
     if options.get("hosts") == []:
         yield "hosts", "empty; %s" % MACHINES
-
-
-def access_mistakes(options: Mapping[str, Any]) -> Mistakes:
-    """Addresses to which no token may be sent."""
-    for option in ("arm_url", "login_url"):
-        url = options.get(option)
-        if url and not str(url).startswith("https://"):
-            yield option, "%r does not begin with https://; tokens are sent there" % url

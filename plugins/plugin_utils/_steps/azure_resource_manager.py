@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import ACCESS, QUIET, access_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, in_rotation
 
 if TYPE_CHECKING:
