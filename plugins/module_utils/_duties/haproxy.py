@@ -17,6 +17,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_named,
+    too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
@@ -96,7 +98,7 @@ class HaproxyDuty(Duty):
             busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=_problem(haproxy.path, details),
+            problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"],
             details=details,
         )
 
@@ -123,8 +125,7 @@ class HaproxyDuty(Duty):
 
     def _is_mine(self, server: dict[str, Any]) -> bool:
         """Whether a server is the host's: by its name, or taken out together with that."""
-        by_name = server["server"] == self._server and (not self._backends or server["backend"] in self._backends)
-        return by_name or server["for_server"] == self._server
+        return is_named(self.given, server) or server["for_server"] == self._server
 
     def _mine(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return [record for record in records if self._server in (record["subject"]["server"], record.get("for_server"))]
@@ -181,13 +182,6 @@ def _others(server: dict[str, Any]) -> Iterator[str]:
         yield "somebody else has %s in %s" % (place, server["admin_state"])
     elif condition == "lost":
         yield "%s is in rotation again since HAProxy was started or reloaded, or because a run was cut off" % place
-
-
-def _problem(path: str, details: dict[str, Any]) -> str | None:
-    if details["level"] not in (None, "admin"):
-        return "the HAProxy socket %s allows only the level %s; admin is needed" % (path, details["level"])
-    problem: str | None = details["state_dir_problem"]
-    return problem
 
 
 def observe(

@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     OPTIONS,
     acted_on,
     health_answer,
-    is_wrong,
+    may_send,
     notice_of,
     option_mistakes,
     probed_url,
@@ -81,7 +81,7 @@ class HealthProbeDuty(Duty):
         is_moving = answer["restoring"] or answer["condition"] == "changing"
         return self.seen(
             CHANGING if is_moving else OUT if is_out else IN,
-            not is_out or is_wrong(look) or bool(look["notice_left"]),
+            may_send(look),
             busy=busy,
             held_by=answer["held_by"],
             why={

@@ -18,6 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_named,
+    too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
@@ -85,11 +87,6 @@ def came_to(settings: BalancerSettings, place: str, state: str, number: int, sin
     if state == "drain" and settings.get("state") == "drain":
         told += "; state: drain keeps it from going on to maint"
     return told
-
-
-def is_named(settings: BalancerSettings, server: Json) -> bool:
-    """Whether a server is the host's by its name."""
-    return server["server"] == settings["server"] and (not settings.get("backends") or server["backend"] in settings["backends"])
 
 
 def runs_nowhere(machines: Iterable[str]) -> str:
@@ -289,10 +286,9 @@ class Haproxy(TrafficDuty):
     def read(self, result: Json, options: Options) -> Json:
         if result.get("absent"):
             result = dict(result, error="no HAProxy runs there")
-        if result["reached"] and result["level"] not in (None, "admin"):
-            result = dict(result, fatal=f"the HAProxy socket {options['socket']} allows only the level {result['level']}; admin is needed")
-        elif result["reached"] and result.get("state_dir_problem"):
-            result = dict(result, fatal=result["state_dir_problem"])
+        if result["reached"]:
+            fatal = too_low(options["socket"], result["level"]) or result.get("state_dir_problem")
+            result = dict(result, fatal=fatal) if fatal else result
         return dict(result, servers=None) if result.get("fatal") else result
 
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     OPTIONS,
     acted_on,
     health_answer,
-    is_wrong,
+    may_send,
     notice_of,
     option_mistakes,
     probed_url,
@@ -69,11 +69,6 @@ RECENT = 5.0
 
 def place_name(settings: BalancerSettings) -> str:
     return f"the health answer ({settings['on']})"
-
-
-def may_send(look: Result) -> bool:
-    """Whether the balancer may still send new connections, as far as is known."""
-    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
 
 
 KIND = "health_probe"

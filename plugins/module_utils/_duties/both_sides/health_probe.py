@@ -113,3 +113,8 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
 def is_wrong(look: Mapping[str, Any]) -> bool:
     """Whether the answer passes although it was made to fail."""
     return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))
+
+
+def may_send(look: Mapping[str, Any]) -> bool:
+    """Whether the balancer may still send new connections, as far as is known."""
+    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
