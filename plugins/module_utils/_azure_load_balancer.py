@@ -42,7 +42,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     same_content,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called, last_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,7 +216,7 @@ class TagStore:
             if not key.startswith(PREFIX) or not key.endswith("-0"):
                 continue
             content = _content_at(tags, key[:-1], balancer_of(pool))
-            if content.get("p", "").lower() == pool.split("/")[-1].lower() and (ip is None or called(ip) == called(content.get("i"))):
+            if content.get("p", "").lower() == last_part(pool).lower() and (ip is None or called(ip) == called(content.get("i"))):
                 names.append(content.get("a", ""))
         return names
 
@@ -275,7 +275,7 @@ def key_of(pool: str, name: str) -> str:
 def _content_of(record: Record) -> dict[str, Any]:
     return {
         "v": 1,
-        "p": record["subject"]["pool"].split("/")[-1],
+        "p": last_part(record["subject"]["pool"]),
         "a": record["subject"]["address"],
         "i": record.get("ip"),
         "s": record["phase"],
@@ -354,9 +354,9 @@ class Addresses(Driver[Optional[Address]]):
     def look(self) -> list[tuple[str, Address | None, Record | None]]:
         found = []
         # Pools of several load balancers may bear one name.
-        unique = len({each.split("/")[-1].lower() for each in self._ids}) == len(self._ids)
+        unique = len({last_part(each).lower() for each in self._ids}) == len(self._ids)
         for pool in self._ids:
-            short = pool.split("/")[-1]
+            short = last_part(pool)
             body = self._pools.read(pool)
             address = self._find(pool, body)
             name = address.name if address else self._name or self._recorded(pool)
@@ -418,7 +418,7 @@ class Addresses(Driver[Optional[Address]]):
             {"server": each.name, "in_service": each.state != DOWN and each.name not in returning, "backup": False}
             for each in self._pools.addresses(pool, body)
         ]
-        short = shortage(self._min_in_service, name, members, "pool " + pool.split("/")[-1])
+        short = shortage(self._min_in_service, name, members, "pool " + last_part(pool))
         return "%s stays: %s." % (name, short) if short else None
 
     def untouched(self, hold: Hold[Address | None]) -> bool:

@@ -609,7 +609,7 @@ def wrong_url(url: Any, *schemes: str) -> str | None:
         return "is no URL: %s" % error
     if parts.scheme not in schemes or not parts.hostname or port == 0:
         return "does not begin with %s and a host" % " or ".join("%s://" % scheme for scheme in schemes)
-    if parts.query or parts.fragment or "@" in parts.netloc:
+    if parts.query or parts.fragment or "@" in parts.netloc or re.search(r"\s", url):
         return "has more than a host, a port and a path"
     return None
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ class Pacemaker(Member):
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
-        if node is not None and not _is_name(node):
+        if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a node; write it of letters, digits, dots, dashes and underscores" % node
 
     def look(self) -> Seen:
@@ -99,7 +99,7 @@ class Pacemaker(Member):
 
     def _local(self) -> str:
         code, out, err = self.tools.run(["crm_node", "--name"])
-        if code or not _is_name(out.strip()):
+        if code or not NAME.match(out.strip()):
             raise MemberError("`crm_node --name` does not tell the name of this node: %s." % last_line(err or out, code))
         return out.strip()
 
@@ -161,10 +161,6 @@ class Pacemaker(Member):
 def _ids_in(names: list[str], node: str) -> tuple[str, ...]:
     """The events that the ids of our constraints tell."""
     return tuple(event_id for name in names for event_id in name[len(PREFIX + node) + 1 :].split("..") if event_id)
-
-
-def _is_name(text: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", text))
 
 
 def _is_in_maintenance(status: ElementTree.Element) -> bool:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import socket
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, tls_context
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, tls_context, wrong_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,6 @@ MOVING = ("stopping", "stopped", "starting", "restarting")
 # States of a replica that can become the leader. Patroni 3.0.4 and later call it streaming.
 ABLE = ("running", "streaming")
 
-URL = re.compile(r"https?://[^\s/@]+(/\S*)?\Z")
 LOOK_SECONDS = 4.0
 # Patroni answers when the switchover is done. It goes on with it if nobody waits for the answer.
 SWITCHOVER_SECONDS = 4.0
@@ -48,8 +46,9 @@ class Patroni(Member):
 
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        if not URL.match(options["url"]):
-            yield "url", "%r is no address of Patroni's REST API, such as http://127.0.0.1:8008" % options["url"]
+        problem = wrong_url(options["url"], "http", "https")
+        if problem:
+            yield "url", "%r %s; write the address of Patroni's REST API, such as http://127.0.0.1:8008" % (options["url"], problem)
         for one, other in (("username", "password_file"), ("password_file", "username"), ("client_key", "client_cert")):
             if options[one] and not options[other]:
                 yield other, "it is missing, and %s needs it" % one

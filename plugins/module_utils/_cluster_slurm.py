@@ -10,7 +10,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, with_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, with_ids
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ class Slurm(Member):
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
-        if node is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", node):
+        if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a single node; write it of letters, digits, dots, dashes and underscores" % node
 
     def look(self) -> Seen:
@@ -84,6 +85,5 @@ class Slurm(Member):
     def _run(self, *argv: str) -> str:
         code, out, err = self.tools.run(list(argv), SECONDS)
         if code:
-            lines = [line.strip() for line in (err or out).splitlines() if line.strip()]
-            raise MemberError("`%s` failed: %s." % (" ".join(argv[:3]), lines[-1].rstrip(".") if lines else "it exited with %d" % code))
+            raise MemberError("`%s` failed: %s." % (" ".join(argv[:3]), last_line(err or out, code)))
         return out

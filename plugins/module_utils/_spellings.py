@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 UNIX = "unix:"
 DEFAULT_PORTS = {"http": 80}
+# What the name of a duty, or of a node of a cluster, may be.
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
 # Every machine has these addresses, so only the port tells the hosts behind them apart.
 LOOPBACK = ("127.0.0.1", "::1")
@@ -87,6 +89,11 @@ def called(text: object) -> str:
         return str(ipaddress.ip_address(known))
     except ValueError:
         return known.lower()
+
+
+def last_part(resource_id: str) -> str:
+    """The name of a resource in Azure, which is the last part of its id."""
+    return resource_id.rpartition("/")[2]
 
 
 def plural(number: int, noun: str) -> str:

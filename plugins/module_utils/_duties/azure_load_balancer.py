@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import DOWN, TO_CHANGE, TO_RESTORE, Addresses, Pools, TagStore
+from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import TO_CHANGE, TO_RESTORE, Addresses, Pools, TagStore
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import DOWN, OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, in_rotation
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, in_rotation, last_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -88,7 +88,7 @@ class AzureLoadBalancerDuty(Duty):
 
     @property
     def _short(self) -> str:
-        return str(self.given["pool"]).rsplit("/", maxsplit=1)[-1]
+        return last_part(self.given["pool"])
 
 
 def hold_spec() -> dict[str, Any]:

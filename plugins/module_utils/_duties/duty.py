@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, common_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import common_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     # Pairs of an option and a sentence. Without an option it is about the whole entry.
     Mistakes = Iterator[tuple[str, str]]
 
-# What a name may be.
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+# What the name of a service may be, with the dollar of named instances on Windows.
+SERVICE = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
 # The address from which the probes of Azure Load Balancer come.
 AZURE_PROBE = "168.63.129.16"
 

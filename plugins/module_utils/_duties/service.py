@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NAME, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import holding
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.stopped import StoppedDuty
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 class ServiceDuty(StoppedDuty):
     type = "service"
-    names = NAME
+    names = SERVICE
     own_mistakes = staticmethod(option_mistakes)
     driver = Services
 

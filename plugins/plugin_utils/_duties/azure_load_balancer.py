@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import DOWN, OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold, last_part
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
-DOWN = "Down"
-
-
 def is_ip_address(text: object) -> bool:
     try:
         return bool(ipaddress.ip_address(str(text)))
@@ -50,7 +47,7 @@ def is_ip_address(text: object) -> bool:
 
 
 def pool_name(settings: BalancerSettings) -> str:
-    return str(settings["pool"]).rsplit("/", maxsplit=1)[-1]
+    return last_part(str(settings["pool"]))
 
 
 def place_name(settings: BalancerSettings) -> str:
@@ -198,7 +195,7 @@ class AzureLoadBalancer(TrafficDuty):
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
-        return {"held": f"{KIND} {subject['address']} ({subject['pool'].split('/')[-1]})", "socket": "none"}
+        return {"held": f"{KIND} {subject['address']} ({last_part(subject['pool'])})", "socket": "none"}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         access = {name: options[name] for name in ACCESS if options.get(name)}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import NAME, common_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import common_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, Specs
 
 

@@ -10,7 +10,6 @@ The machine that is looked at and changed is the host itself. Its records lie th
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     option_mistakes,
     probed_url,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-UNIT = re.compile(r"[A-Za-z0-9:_.\\@$-]+\Z")
 RECENT = 5.0
 """Seconds: what was closed so short a time before a look may have come after the look before."""
 
@@ -118,7 +117,7 @@ class HealthProbe(TrafficDuty):
         action = options.get("action")
         yield from super().mistakes(options)
         unit = options.get("service") or ""
-        if unit and not UNIT.match(unit):
+        if unit and not SERVICE.match(unit):
             yield "service", f"{unit!r} is not the name of a systemd unit"
         port, untouched = options.get("responder_port"), options.get("responder_untouched_port")
         if untouched and untouched == port:

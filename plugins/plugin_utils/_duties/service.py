@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NAME, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
@@ -18,7 +19,7 @@ class Service(HostDuty):
     together = True
     common = True
     windows = True
-    name_pattern = NAME
+    name_pattern = SERVICE
     own_mistakes = staticmethod(option_mistakes)
     needs_name = "it is the name of the unit"
 

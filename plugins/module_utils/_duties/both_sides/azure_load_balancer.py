@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes, Specs
 
+# The administrative state of an address that gets no new connections.
+DOWN = "Down"
+
 OPTIONS: Specs = {
     "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
     "address": {"type": "str"},
@@ -38,6 +41,6 @@ def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
 
 def azure_address(place: str, address: dict[str, Any]) -> tuple[str, ...]:
     """What keeps an address of a pool of Azure Load Balancer from being out. A change counts when Azure has finished it."""
-    if address["admin_state"] != "Down":
+    if address["admin_state"] != DOWN:
         return (in_rotation(place),)
     return () if address["settled"] else ("%s: Azure has not finished the change yet" % place,)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes
-
-NAME = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
 
 
 def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
