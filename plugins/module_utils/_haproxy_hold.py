@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
@@ -237,7 +236,7 @@ class Servers(Driver[Optional[Server]]):
             short = shortage(self._min_in_service, server.name, backend, server.backend, others)
             if short:
                 found.append("%s stays: %s." % (self._server, short))
-        return list(collections.OrderedDict.fromkeys(found))
+        return list(dict.fromkeys(found))
 
     def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
         if hold.seen is None:
@@ -479,7 +478,7 @@ class AbsentServers(Driver[Optional[Server]]):
         self._backends = backends
 
     def look(self) -> list[tuple[str, Server | None, Record | None]]:
-        found: collections.OrderedDict[str, Record] = collections.OrderedDict()
+        found: dict[str, Record] = {}
         for record in self._store.records(KIND):
             subject = record["subject"]
             if self._server not in (subject["server"], record.get("for_server")) or self._backends and subject["backend"] not in self._backends:

@@ -19,7 +19,6 @@ A record that belongs to nobody here is shown and not touched.
 
 from __future__ import annotations
 
-import collections
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import who_answers
@@ -62,7 +61,7 @@ class Records:
                 self.others.append(record)
             else:
                 ranked.append((rank, record))
-        self._by_key: collections.OrderedDict[Key, list[tuple[int, Record]]] = collections.OrderedDict()
+        self._by_key: dict[Key, list[tuple[int, Record]]] = {}
         # A record that names this very process comes before one that was only found to belong to it.
         for rank, record in sorted(ranked, key=lambda item: item[0]):
             self.ours.append(record)

@@ -86,7 +86,7 @@ class HaproxyState:
         self._former: Former | None = None
         self._pids: list[int] | None = None
         self.backends: dict[str, dict[str, str]] = {}
-        self.servers: collections.OrderedDict[Key, Server] = collections.OrderedDict()
+        self.servers: dict[Key, Server] = {}
         rows: dict[Key, dict[str, str]] = {}
         for row in stat:
             if row["svname"] == "BACKEND":
@@ -142,7 +142,7 @@ class HaproxyState:
         servers: dict[str | None, list[Server]] = {}
         for server in self.servers.values():
             servers.setdefault(server.address, []).append(server)
-        shares: collections.OrderedDict[Server, int] = collections.OrderedDict()
+        shares: dict[Server, int] = {}
         for (address, port), count in connections.items():
             there = servers.get(address, [])
             known = any(server.port == port for server in there)
@@ -160,7 +160,7 @@ class HaproxyState:
 
     @property
     def backends_with_servers(self) -> list[str]:
-        return list(collections.OrderedDict((backend, None) for backend, dummy in self.servers))
+        return list(dict.fromkeys(backend for backend, _name in self.servers))
 
     def backends_of(self, name: str) -> list[str]:
         return [backend for backend, server in self.servers if server == name]

@@ -13,7 +13,6 @@ the driver sees that the change is done. So a run that continues after another w
 
 from __future__ import annotations
 
-import collections
 import itertools
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -187,7 +186,7 @@ class Engine(Generic[State]):
         self._monotonic = monotonic
         self._sleep = sleep
         # All holds of this call by name, and those of the last step.
-        self.holds: collections.OrderedDict[str, Hold[State]] = collections.OrderedDict()
+        self.holds: dict[str, Hold[State]] = {}
         self.current: list[Hold[State]] = []
         self.refused: list[str] = []
         self._continued = False

@@ -9,7 +9,6 @@ No other socket or page tells about it: open-source nginx shows neither its upst
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import os
 import re
@@ -350,9 +349,9 @@ class Nginx:
         return said + complained
 
 
-def arguments(command: str) -> collections.OrderedDict[str, str]:
+def arguments(command: str) -> dict[str, str]:
     """The options with which nginx was started, from the title of its master process."""
-    return collections.OrderedDict((name, value.strip()) for name, value in OPTION.findall(command) if value.strip())
+    return {name: value.strip() for name, value in OPTION.findall(command) if value.strip()}
 
 
 def pids(proc: str = "/proc") -> list[int]:

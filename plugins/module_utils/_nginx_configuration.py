@@ -12,7 +12,6 @@ The text of a file is its bytes, decoded so that they can be encoded again witho
 
 from __future__ import annotations
 
-import collections
 import locale
 import os
 import re
@@ -267,20 +266,20 @@ class Configuration:
 
     def __init__(self, path: str, read: Callable[[str], bytes] = read_file) -> None:
         self.path = os.path.realpath(path)
-        self.files: collections.OrderedDict[str, bytes] = collections.OrderedDict()
+        self.files: dict[str, bytes] = {}
         # The names by which the files are included. A link may lead elsewhere since nginx has read it.
         self.names: set[str] = set()
         self._read = read
         # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
         self._folder = os.path.dirname(os.path.join(os.getcwd(), path))
         # By their files, their places in the files, and their contexts.
-        self._servers: collections.OrderedDict[tuple[str, int, str], Server] = collections.OrderedDict()
+        self._servers: dict[tuple[str, int, str], Server] = {}
         self._upstreams: set[tuple[str, str]] = set()
         # What the directives say that pass requests on, and the values that variables may have.
-        self._passes: collections.OrderedDict[tuple[str, str, str, int], str] = collections.OrderedDict()
+        self._passes: dict[tuple[str, str, str, int], str] = {}
         self._variables: dict[str, list[str]] = {}
         # By context and upstream: the directive that chooses its servers, its file and its line.
-        self._choosers: collections.OrderedDict[tuple[str, str], tuple[str, str, int]] = collections.OrderedDict()
+        self._choosers: dict[tuple[str, str], tuple[str, str, int]] = {}
         # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
         self.has_udp = False
         # Whether clients may come over QUIC, which have no connection of their own in the kernel.
@@ -303,7 +302,7 @@ class Configuration:
         found: list[Pass] = []
         for (context, text, path, line), target in self._passes.items():
             values = self._values(target)
-            addresses = collections.OrderedDict.fromkeys(_address_in(value) for value in values or ())
+            addresses = dict.fromkeys(_address_in(value) for value in values or ())
             # A variable may be empty at first, and code gives it its value.
             unknown = [value for value in values or () if VARIABLE.search(_authority(value)) and _address_in(value) is None]
             if values is None or unknown or not any(addresses):
@@ -331,7 +330,7 @@ class Configuration:
     def _values(self, text: str) -> list[str] | None:
         """What a text with variables may stand for; None if it is too much. A variable whose value is not known stays as it is."""
         todo: list[tuple[str, frozenset[str]]] = [(text, frozenset())]
-        done: collections.OrderedDict[str, None] = collections.OrderedDict()
+        done: dict[str, None] = {}
         while todo:
             value, used = todo.pop()
             variable = next((each for each in VARIABLE.finditer(value) if _name(each) in self._variables and _name(each) not in used), None)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import os
@@ -107,13 +106,13 @@ def name_of(key: Key) -> str:
     return "%s/%s (%s, %s)" % (upstream, server, context, path)
 
 
-def sort_records(records: list[Record], configuration: Configuration) -> tuple[collections.OrderedDict[Key, Record], list[Record]]:
+def sort_records(records: list[Record], configuration: Configuration) -> tuple[dict[Key, Record], list[Record]]:
     """The records that belong to this configuration, by the keys of their servers, and all others.
 
     A record whose file is gone belongs to every configuration, because nothing else could release it. Where a record is lost, the mark of its line tells
     what it said.
     """
-    ours: collections.OrderedDict[Key, Record] = collections.OrderedDict()
+    ours: dict[Key, Record] = {}
     others: list[Record] = []
     for record in records:
         path = record["subject"]["file"]
@@ -122,7 +121,7 @@ def sort_records(records: list[Record], configuration: Configuration) -> tuple[c
         else:
             others.append(record)
     found, doubles = servers_of(configuration)
-    present = collections.OrderedDict((_present_key(key, record, ours, found, doubles), record) for key, record in ours.items())
+    present = {_present_key(key, record, ours, found, doubles): record for key, record in ours.items()}
     for key, server in found.items():
         marked = record_in(server) if key not in present and key not in doubles else None
         if marked:
@@ -174,9 +173,9 @@ def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found:
     return lines[0] if len(lines) == len(lost) == 1 else key
 
 
-def servers_of(configuration: Configuration) -> tuple[collections.OrderedDict[Key, Server], dict[Key, list[Server]]]:
+def servers_of(configuration: Configuration) -> tuple[dict[Key, Server], dict[Key, list[Server]]]:
     """All servers by their keys. nginx allows the same address twice in one upstream; then nobody knows which of the lines is meant."""
-    found: collections.OrderedDict[Key, Server] = collections.OrderedDict()
+    found: dict[Key, Server] = {}
     doubles: dict[Key, list[Server]] = {}
     for server in configuration.servers:
         key = key_of(server)
@@ -306,7 +305,7 @@ class Servers(Driver[Optional[Server]]):
         if self._targets is None:
             self._targets = self._find_targets()
         # What this round is to change: per file its servers, each with its new text.
-        self._edits: collections.OrderedDict[str, list[tuple[Server, str]]] = collections.OrderedDict()
+        self._edits: dict[str, list[tuple[Server, str]]] = {}
         # When they were made: what the records say of the nginx that has loaded them.
         self._applied: dict[str, Any] | None = None
         self._restored = True
@@ -336,7 +335,7 @@ class Servers(Driver[Optional[Server]]):
         if self._min_in_service is None:
             return []
         leaving = [hold.seen for hold in holds if hold.seen is not None and not hold.seen.down and hold.condition in (NONE, LOST)]
-        groups: collections.OrderedDict[tuple[str, str], list[Server]] = collections.OrderedDict()
+        groups: dict[tuple[str, str], list[Server]] = {}
         for server in leaving:
             for upstream in server.upstreams:
                 members = [other for other in self._servers.values() if other.context == server.context and upstream in other.upstreams]
@@ -358,7 +357,7 @@ class Servers(Driver[Optional[Server]]):
                 )
                 if short:
                     found.append("%s stays: %s." % (self._server, short))
-        return list(collections.OrderedDict.fromkeys(found))
+        return list(dict.fromkeys(found))
 
     def untouched(self, hold: Hold[Server | None]) -> bool:
         return self._restored

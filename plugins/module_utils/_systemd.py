@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import re
 import time
@@ -353,7 +352,7 @@ class Services(StoppedInOrder[Unit, str]):
         while names:
             units.update((unit.name, unit) for unit in self._manager.show(names))
             names = sorted({name for unit in units.values() for name in unit.dependents} - set(units))
-        ordered: collections.OrderedDict[str, str | None] = collections.OrderedDict()
+        ordered: dict[str, str | None] = {}
 
         def visit(name: str, service: str, above: tuple[str, ...]) -> None:
             if name in ordered or name in above:
@@ -387,7 +386,7 @@ class Services(StoppedInOrder[Unit, str]):
 
 def unit_names(names: Iterable[str]) -> list[str]:
     """The full names of units, each once and in the order given."""
-    full: collections.OrderedDict[str, None] = collections.OrderedDict()
+    full: dict[str, None] = {}
     for name in names:
         if not NAME.match(name):
             raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))
