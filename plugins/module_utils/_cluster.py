@@ -288,28 +288,20 @@ class DryMember:
     """A member that obeys at once and in memory only: for check mode."""
 
     goes_on = False
+    event_ids: tuple[str, ...] = ()
 
     def __init__(self, member: Member) -> None:
         self._member = member
         self._out: bool | None = None
-        self.title, self.survives_reboot, self.undoes_itself = member.title, member.survives_reboot, member.undoes_itself
-        self.bears_name = member.bears_name
-        self.event_ids: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
 
     def look(self) -> Seen:
         seen = self._member.look()
         if self._out is None:
             return seen
         return seen._replace(ours=self._out, serves=not self._out, left=None if self._out else seen.left)
-
-    def life(self, boot_id: str) -> str:
-        return self._member.life(boot_id)
-
-    def spare(self, seen: Seen) -> str | None:
-        return self._member.spare(seen)
-
-    def attempt(self, seen: Seen) -> str | None:
-        return self._member.attempt(seen)
 
     def out(self, seen: Seen) -> None:
         self._out = True

@@ -78,7 +78,6 @@ class Kubernetes(Member):
         "delete_emptydir_data": {"type": "bool", "default": False},
         "force": {"type": "bool", "default": False},
     }
-    survives_reboot = True
     # Evictions that a budget does not allow now are asked for again.
     goes_on = True
 

@@ -53,7 +53,6 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     Refused = Refused
     kind = KIND
     found, left = {"state": STARTED}, {"state": STOPPED}
-    pause = 0.5
 
     @staticmethod
     def key(thing: Thing) -> ThingKey:
