@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass, refused
@@ -26,11 +26,8 @@ AWAIT_CHECKS = "__load_balancer_await_checks"
 """The playbook holds sets it to false: a host that is gone for good passes no checks."""
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Begins a role for one host, or says how it goes on."""
-
-    TRANSFERS_FILES = False
-    _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         result = dict(super().run(tmp, task_vars), changed=False)

@@ -15,13 +15,14 @@ import os
 import time
 
 from ansible import constants as C
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import pools_cut
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in as former_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
@@ -94,12 +95,7 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
     run["task_timeout"] = float(C.TASK_TIMEOUT or 0)
     run["look_twice"] = not check_mode and not wait
     for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
-        try:
-            run[option] = float(args[option])
-        except (TypeError, ValueError):
-            run[option] = math.nan
-        if isinstance(args[option], bool) or not math.isfinite(run[option]) or run[option] < least:
-            mistakes.append(f"handle_events_{option}: {args[option]!r} is not a number of seconds from {least:g} up")
+        run[option] = check_number(mistakes, f"handle_events_{option}", args[option], least)
     if args.get("journal"):
         try:
             _try_to_append(args["journal"], check_mode)
@@ -140,11 +136,8 @@ def _may_be_behind_a_balancer(variables):
     return not isinstance(duties, (list, tuple)) or any(isinstance(entry, dict) and "hosts" in entry for entry in duties)
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Checks all hosts of the play for the playbook, or what the responder of one host needs."""
-
-    TRANSFERS_FILES = False
-    _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)

@@ -13,8 +13,8 @@ import glob
 import json
 import os
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_lines
@@ -24,10 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 display = Display()
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
-
+class ActionModule(ControllerAction):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validated, args = self.validate_argument_spec(argument_spec={"folder": {"type": "path", "required": True}, "page": {"type": "path"}})

@@ -12,8 +12,8 @@ from __future__ import annotations
 import time
 
 from ansible import constants as C
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import carried_on, farewells, one_pass
@@ -28,11 +28,8 @@ SHOWN = ("warnings", "messages", "table")
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(ControllerAction):
     """Phase C(pass) makes the plan of one pass; phase C(result) ends a run."""
-
-    TRANSFERS_FILES = False
-    _requires_connection = False
 
     def run(self, tmp=None, task_vars=None):
         result = dict(super().run(tmp, task_vars), changed=False)

@@ -14,7 +14,6 @@ import shlex
 import time
 
 from ansible import context
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
     OPTIONS,
@@ -27,8 +26,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
     read_places,
     released,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import names as former_names
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
@@ -40,10 +40,7 @@ RESULTS = {"everything": "restore_service_result", "servers": "load_balancer_res
 display = Display()
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
-
+class ActionModule(ControllerAction):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validated, args = self.validate_argument_spec(
@@ -70,8 +67,7 @@ class ActionModule(ActionBase):
         """Where the records of this host are, and the folders of the machines."""
         name, hostvars = task_vars["inventory_hostname"], task_vars["hostvars"]
         variables, unresolved = resolve(self._templar, (*VARIABLES, FOLDER), task_vars)
-        former = {variable: task_vars[variable] for variable in former_names() if variable in task_vars}
-        places, wrong = read_places(name, {**variables, **former}, hostvars)
+        places, wrong = read_places(name, {**variables, **written_former(task_vars)}, hostvars)
         folders = {name: variables.get(FOLDER)}
         mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
         for machine in (place["machine"] for place in places):

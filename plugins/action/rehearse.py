@@ -14,11 +14,12 @@ import time
 import zipfile
 
 from ansible import constants as C
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import VARIABLE, WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
@@ -30,10 +31,7 @@ NOTHING = {"hosts": {}, "balancers": {}}
 display = Display()
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
-
+class ActionModule(ControllerAction):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         result.update(changed=False, **getattr(self, f"_{self._task.args['phase']}")(task_vars))
@@ -46,7 +44,7 @@ class ActionModule(ActionBase):
         options, mistakes = rehearsal.read(values, load_extra_vars(self._loader))
         mistakes = [*unresolved.values(), *mistakes]
         for name in task_vars["ansible_play_hosts_all"]:
-            platform, _unresolved = resolve(self._templar, [VARIABLE, "ansible_connection", "ansible_shell_type"], hostvars[name])
+            platform, _unresolved = resolve(self._templar, VARIABLES, hostvars[name])
             if told_by(platform) == WINDOWS:
                 mistakes.append(f"{name}: it is a Windows host, on which no simulator runs; try it with graceful.azure.accept_windows")
         return failure(mistakes) if mistakes else {"options": options}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass, replay
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, printable
@@ -20,10 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock,
 display = Display()
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _requires_connection = False
-
+class ActionModule(ControllerAction):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validated, args = self.validate_argument_spec(argument_spec={"journal": {"type": "path", "required": True}, "number": {"type": "int"}})

@@ -10,6 +10,7 @@ The machine that is looked at and changed is the host itself. Its records lie th
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -182,9 +183,6 @@ class HealthProbe(TrafficDuty):
 
     def noticed_after(self, settings: BalancerSettings) -> float:
         return float(settings["notice"])
-
-    def claims(self, settings: BalancerSettings) -> tuple[()]:
-        return ()
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         act = acts[0] if acts else {}

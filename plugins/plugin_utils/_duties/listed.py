@@ -102,12 +102,8 @@ def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> E
         mistakes.append(f"{called('name')}: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores")
     read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
     read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=str(name))
-    mistakes.extend(_told(called, option, sentence) for option, sentence in duty.mistakes(read) if option not in wrong)
+    mistakes.extend(f"{called(option)}: {sentence}" for option, sentence in duty.mistakes(read) if option not in wrong)
     return Entry(kind, str(name), duty, read, called)
-
-
-def _told(called: Called, option: str, sentence: str) -> str:
-    return f"{called(option)}: {sentence}"
 
 
 def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: FileProblem) -> Iterator[str]:
