@@ -115,7 +115,7 @@ def _hold_repair() -> Call:
 def _wait_for_answer() -> Call:
     from ansible_collections.graceful.azure.plugins.module_utils import _answer
 
-    return Call(_answer.argument_spec(), _answer.await_answer, (), {"required_one_of": _answer.REQUIRED_ONE_OF})
+    return Call(_answer.argument_spec(), _answer.ask_once, (), {"required_one_of": _answer.REQUIRED_ONE_OF})
 
 
 def _host_observation() -> Call:

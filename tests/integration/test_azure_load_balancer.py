@@ -66,7 +66,7 @@ def test_the_module_runs_under_ansible(azure, tmp_path):
 def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, passing):
     azure.fault(fault, Method="GET", times=99)
     names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
-    args = {"errors_as_result": True, "timeout": patient(3), **{key: azure.params()[key] for key in names}}
+    args = {"timeout": patient(3), **{key: azure.params()[key] for key in names}}
     task = {"graceful.azure.machine": {"call": "azure_load_balancer_info", "args": args}, "register": "told"}
     check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
     play = tmp_path / "play.yml"

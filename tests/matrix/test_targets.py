@@ -198,7 +198,7 @@ def tasks_for(tmp_path, site, simulator, nginx):
         "absent": module("scheduled_events_wait", event_ids=[event_id], state="absent", timeout=patient(30), **imds),
         "started": dict(asked("service_hold", state="absent", timeout=patient(10), **held), **systemctl),
         "forgotten": module("task_hold", name=["drain_host_before", "approved"], state="absent", **held),
-        "answer": asked("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", timeout=patient(10)),
+        "answer": asked("wait_for_answer", url=f"http://127.0.0.1:{port}/", port=port, host="127.0.0.1", request_timeout=patient(2)),
         "repaired": asked("hold_repair", state_dir=str(tmp_path / "damaged")),
         "taken_in": asked("haproxy_hold", state="absent", **server, **held),
     }

@@ -141,7 +141,6 @@ def info_spec() -> dict[str, Any]:
         azure_argument_spec(),
         pools={"type": "list", "elements": "str", "required": True},
         servers={"type": "list", "elements": "str", "default": []},
-        errors_as_result={"type": "bool", "default": False},
         wait_for={"type": "list", "elements": "str", "default": []},
         quiet={"type": "float", "default": 0},
         timeout={"type": "float", "default": 60},
@@ -150,12 +149,10 @@ def info_spec() -> dict[str, Any]:
 
 
 def info(params: Mapping[str, Any]) -> dict[str, Any]:
-    """A look at several pools. C(errors_as_result): an error is told as C(problem)."""
+    """A look at several pools. An error is told as C(problem)."""
     try:
         return _info(params)
     except (AzureError, HoldError, ValueError) as error:
-        if not params["errors_as_result"]:
-            raise
         passing = isinstance(error, TimeOverError) or (getattr(error, "status", None) or 0) >= 500
         return {"changed": False, "addresses": None, "holds": None, "time": utc_now(), "problem": str(error), "passing": passing, "unread": []}
 
@@ -216,5 +213,5 @@ DUTIES: dict[str, type[Duty]] = {"azure_load_balancer": AzureLoadBalancerDuty}
 ONE = [("address", "ip_address")]
 CALLS: dict[str, Callable[[], Call]] = {
     "azure_load_balancer_hold": lambda: holding(hold_spec(), hold, AzureLoadBalancerDuty.driver_errors, required_one_of=ONE, mutually_exclusive=ONE),
-    "azure_load_balancer_info": lambda: Call(info_spec(), lambda params, machine: info(params), AzureLoadBalancerDuty.driver_errors),
+    "azure_load_balancer_info": lambda: Call(info_spec(), lambda params, machine: info(params)),
 }

@@ -63,7 +63,7 @@ class HealthProbeDuty(Duty):
             check_ports(self.machine.ports)
             action = self._action()
             problem = self._problem(action)
-            params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": notice_of(self.given), "url": self._url, "validate_certs": False}
+            params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": notice_of(self.given), "url": self._url}
             self._look = Look(params, action, self.machine, self._host)
             self._look.begin(self.machine.monotonic)
         else:
@@ -149,7 +149,6 @@ def info_spec() -> dict[str, Any]:
         action_spec(),
         notice={"type": "float", "default": 0},
         url={"type": "str"},
-        validate_certs={"type": "bool", "default": False},
         ports={"type": "list", "elements": "int", "default": []},
         peer={"type": "list", "elements": "str", "default": [AZURE_PROBE]},
         wait_for={"type": "list", "elements": "str", "default": []},
@@ -283,7 +282,7 @@ class Look:
     def _ask(self) -> dict[str, Any] | None:
         if not self._params["url"]:
             return None
-        said = self._health.ask(self._params["url"], ANSWER_SECONDS, self._params["validate_certs"], self.arrivals)
+        said = self._health.ask(self._params["url"], ANSWER_SECONDS, self.arrivals)
         return {"passes": said is None, "said": said}
 
 

@@ -172,7 +172,7 @@ class AzureLoadBalancer(TrafficDuty):
     def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
         found: dict[str, Options] = {}
         for _name, values in settings:
-            options = found.setdefault(_key(values), {"pools": [values["pool"]], "servers": [], "errors_as_result": True, **values["access"]})
+            options = found.setdefault(_key(values), {"pools": [values["pool"]], "servers": [], **values["access"]})
             if values["server"] not in options["servers"]:
                 options["servers"].append(values["server"])
         for key, options in found.items():

@@ -183,7 +183,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
     if restore.ask and not (has_answered or _stays_out(step, host)):
-        inner.append(_act("answer", "wait_for_answer", timeout=0, **restore.ask))
+        inner.append(_act("answer", "wait_for_answer", **restore.ask))
     outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last", undone=undone)
     over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
     if over:

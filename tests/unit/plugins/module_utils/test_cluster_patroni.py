@@ -386,7 +386,11 @@ def test_a_refusal_is_told(answer, message):
 @pytest.mark.parametrize(
     "options, option, problem",
     [
-        ({"url": "127.0.0.1:8008"}, "url", "'127.0.0.1:8008' does not begin with http:// or https:// and a host; write the address of Patroni's REST API, such as http://127.0.0.1:8008"),
+        (
+            {"url": "127.0.0.1:8008"},
+            "url",
+            "'127.0.0.1:8008' does not begin with http:// or https:// and a host; write the address of Patroni's REST API, such as http://127.0.0.1:8008",
+        ),
         ({"url": "http://me:secret@db1:8008"}, "url", "is no address"),
         ({"username": "me"}, "password_file", "it is missing, and username needs it"),
         ({"password_file": "/etc/secret"}, "username", "it is missing, and password_file needs it"),

@@ -98,7 +98,7 @@ class Host:
     def see(self, **more):
         """What a look tells, with a notice of 12 s."""
         known = dict.fromkeys(("service", "responder_port", "url"), None)
-        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, validate_certs=False, ports=[], peer=["168.63.129.16"])
+        known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, ports=[], peer=["168.63.129.16"])
         known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_back=None)
         os.makedirs(self.state_dir, 0o700, exist_ok=True)
         return call("health_probe_info", dict(known, **more), run_command=run_command)

@@ -81,7 +81,7 @@ class TestWhatIsDone:
         self.restored(model)
         assert parts(model) == [(None, "answer"), ("lb1", "balancer"), ("lb2", "balancer"), (None, "forgotten"), (None, "restoring")]
         answer, balancer, _other, forgotten, restoring = (args for _machine, _part, args in acts(model))
-        assert answer == {"url": "http://localhost/", "timeout": 0} and balancer["state"] == "absent" and "reason" not in balancer
+        assert answer == {"url": "http://localhost/"} and balancer["state"] == "absent" and "reason" not in balancer
         assert forgotten["name"] == ["approved"] and restoring["name"] == ["restoring"] and restoring["state"] == "present"
         names = [turn["name"] for turn in model.outcome["turns"]["web1"] if "acts" in turn]
         assert names == ["ask whether web1 answers", "put web1 back on lb1", "put web1 back on lb2", "update the notes on web1"]

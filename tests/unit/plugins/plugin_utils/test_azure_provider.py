@@ -145,7 +145,7 @@ def test_hosts_of_one_pool_share_one_look_and_no_secret_is_in_it():
     other = settings_of("azure_load_balancer", {**ENTRY, "address": "b"}, "web2")
     (look,) = PROVIDER.looks([("web1", SETTINGS), ("web2", other)], {"web1": 3.0}, lambda *_: ())
     assert (look.key, look.machine, look.wait_for) == (KEY, "localhost", [])
-    assert look.options == {"pools": [POOL], "servers": ["a", "b"], "errors_as_result": True, "arm_url": "https://arm.example"}
+    assert look.options == {"pools": [POOL], "servers": ["a", "b"], "arm_url": "https://arm.example"}
 
 
 def test_an_address_of_two_hosts_is_looked_at_once():
