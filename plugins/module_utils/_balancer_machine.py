@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def look_spec() -> dict[str, Any]:
     """The options of a look at the servers of several hosts."""
     return {
-        "servers": {"type": "list", "elements": "str"},
+        "servers": {"type": "list", "elements": "str", "required": True},
         "addresses": {"type": "list", "elements": "str", "default": []},
         "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
         "timeout": {"type": "float", "default": 0},
@@ -28,12 +28,12 @@ def look_spec() -> dict[str, Any]:
     }
 
 
-def awaited_in(params: Mapping[str, Any]) -> list[str] | None:
-    """The servers for which such a look waits; None for all."""
-    names, wait_for = params["servers"], params["wait_for"]
-    if names is not None and not names:
-        raise ValueError("servers is an empty list: name at least one server, or leave the option out for all.")
-    return names if wait_for is None else wait_for
+def awaited_in(params: Mapping[str, Any]) -> list[str]:
+    """The servers for which such a look waits."""
+    names: list[str] = params["servers"]
+    if not names:
+        raise ValueError("servers is an empty list: name at least one server.")
+    return names if params["wait_for"] is None else params["wait_for"]
 
 
 def machine_facts(state_dir: str) -> dict[str, Any]:

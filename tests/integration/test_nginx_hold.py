@@ -661,11 +661,11 @@ def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
     (tmp_path / "other").mkdir()
     other = Nginx(tmp_path / "other", http="upstream u { server 127.0.0.1:1; }")
     try:
-        told = run_module("nginx_info", {"state_dir": str(bed.state_dir)})
+        told = run_module("nginx_info", {"servers": [bed.one], "state_dir": str(bed.state_dir)})
         assert "master processes of nginx run on this machine" in told["msg"]
         assert "name the configuration of one of them" in told["msg"]
         bed.hold()
-        seen = run_module("nginx_info", {"state_dir": str(bed.state_dir), "configuration": str(other.configuration)})
+        seen = run_module("nginx_info", {"servers": [bed.one], "state_dir": str(bed.state_dir), "configuration": str(other.configuration)})
         assert (seen["holds"], len(seen["other_holds"])) == ([], 2)
         assert "No upstream in the configuration" in bed.hold(configuration=str(other.configuration))["msg"]
     finally:
@@ -714,7 +714,7 @@ _nginx_configuration.matching = lambda pattern: []
 
 @pytest.mark.parametrize("module", ["nginx_info", "nginx_hold"])
 def test_other_files_than_nginx_reads_are_told_before_anything_is_changed(bed, module):
-    more = {"event_ids": ["A"], "server": bed.one} if module == "nginx_hold" else {}
+    more = {"event_ids": ["A"], "server": bed.one} if module == "nginx_hold" else {"servers": [bed.one]}
     main = bed.nginx.configuration
     main.write_text(main.read_text().replace("conf.d/*.conf", "conf.d/site.conf; include sites/up.conf; include sites/more*"))
     (bed.folder / "sites" / "more").write_text("upstream more { server %s; }" % bed.one)
@@ -770,7 +770,7 @@ def test_an_nginx_with_other_files_at_the_same_paths_is_not_taken_for_ours(tmp_p
     folder.mkdir()
     nginx = Nginx(folder, http="upstream u { server 127.0.0.1:1; }", start=start)
     try:
-        told = run_module("nginx_info", {"configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state")})
+        told = run_module("nginx_info", {"servers": ["127.0.0.1:1"], "configuration": str(nginx.configuration), "state_dir": str(tmp_path / "state")})
         assert "No nginx with the configuration %s runs on this machine" % nginx.configuration in told["msg"]
         assert "An nginx with other files than this machine has at the same paths, such as that of a container (process" in told["msg"]
         assert str(nginx.pid) in told["msg"]
@@ -932,7 +932,7 @@ def test_the_program_of_another_user_is_never_run(tmp_path, module):
     title = f"nginx: master process nginx -p {tmp_path}"
     impostor = subprocess.Popen([title], executable=program, user=65534, group=65534)
     try:
-        more = {"server": "127.0.0.1:1", "event_ids": ["A"]} if module == "nginx_hold" else {}
+        more = {"server": "127.0.0.1:1", "event_ids": ["A"]} if module == "nginx_hold" else {"servers": ["127.0.0.1:1"]}
         told = run_module(module, {"configuration": str(tmp_path / "nginx.conf"), "state_dir": str(tmp_path / "state"), **more})
         assert not proof.exists(), "root ran the program of another user: %s" % proof.read_text()
         assert "calls itself the master process of nginx and belongs to another user" in told["msg"]

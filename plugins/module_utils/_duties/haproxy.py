@@ -184,10 +184,8 @@ def _others(server: dict[str, Any]) -> Iterator[str]:
         yield "%s is in rotation again since HAProxy was started or reloaded, or because a run was cut off" % place
 
 
-def observe(
-    haproxy: Haproxy, store: Store, names: list[str] | None, places: Iterable[Searched] = (), asked: dict[Key, str | None] | None = None
-) -> dict[str, Any]:
-    """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told; None for all."""
+def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[Searched] = (), asked: dict[Key, str | None] | None = None) -> dict[str, Any]:
+    """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told."""
     while True:
         with store.locked() as locked:
             seen = haproxy.look()
@@ -202,9 +200,9 @@ def observe(
     led_to: set[Any] = set(places)
     for record in holds:
         led = record.get("leads_to")
-        if isinstance(led, dict) and names is not None and (record.get("for_server") or record["subject"]["server"]) in names:
+        if isinstance(led, dict) and (record.get("for_server") or record["subject"]["server"]) in names:
             led_to.add((led.get("address"), led.get("port") or 0))
-    concerned = {server.backend for server in seen.servers.values() if names is None or server.name in names or server.leads(led_to)}
+    concerned = {server.backend for server in seen.servers.values() if server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
     closed = functools.lru_cache(maxsize=None)(is_never_served)
@@ -244,7 +242,7 @@ def observe(
         "passes": passes(seen),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": [name for name in names or [] if not seen.backends_of(name)],
+        "missing": [name for name in names if not seen.backends_of(name)],
         # For a message that says which there are. Nobody reads more.
         "known_backends": sorted(seen.backends) if len(seen.backends) <= MOST_NAMED else [],
         "holds": holds,
@@ -330,7 +328,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
 
 def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
-    return dict(look_spec(), **HaproxyDuty.spec("socket", "backends", "absent", "hard_stop_after"))
+    return dict(look_spec(), **HaproxyDuty.spec("socket", "absent", "hard_stop_after"))
 
 
 def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
@@ -350,19 +348,18 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         if params["absent"] != "no_traffic" or not runs_no_haproxy():
             raise
         return dict(observe_absent(store), clock=machine.monotonic(), idle=True)
-    backends = params["backends"] or []
-    there = {server["server"] for server in watch.seen["servers"] if not backends or server["backend"] in backends}
-    missing = [name for name in awaited or () if name not in there]
+    there = {server["server"] for server in watch.seen["servers"]}
+    missing = [name for name in awaited if name not in there]
     if missing and params["wait_for"] is not None:
         raise HaproxyError("No backend of HAProxy on socket %s shows a server %r (option wait_for)." % (haproxy.path, missing[0]))
     if missing and timeout and not machine.check_mode:
         raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
     if not timeout or machine.check_mode:
-        idle = not missing and is_idle(watch.seen["servers"], awaited, backends)
+        idle = not missing and is_idle(watch.seen["servers"], awaited)
         return dict(with_own_connections(watch.seen, params["addresses"], haproxy), clock=watch.at, idle=idle)
     took = watch.at - began
     twice: set[Key] = set()
-    while not is_idle(watch.seen["servers"], awaited, backends, twice):
+    while not is_idle(watch.seen["servers"], awaited, twice):
         left = deadline - machine.monotonic()
         machine.still_wanted()
         before = idle_servers(watch.seen)
@@ -382,7 +379,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     for line in watch.seen["passes"]:
         line["quiet_for"] = round(watch.quiet_for((line["backend"], line["text"])), 3)
     found = with_own_connections(watch.seen, params["addresses"], haproxy)
-    return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, backends, twice))
+    return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
 
 
 class Watch:
@@ -431,13 +428,9 @@ def idle_servers(seen: dict[str, Any]) -> set[Key]:
     return {(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]}
 
 
-def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, backends: Collection[str] = (), twice: Collection[Key] | None = None) -> bool:
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], twice: Collection[Key] | None = None) -> bool:
     """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
-    return all(
-        server["idle"] if twice is None else (server["backend"], server["server"]) in twice
-        for server in servers
-        if (awaited is None or server["server"] in awaited) and (not backends or server["backend"] in backends)
-    )
+    return all(server["idle"] if twice is None else (server["backend"], server["server"]) in twice for server in servers if server["server"] in awaited)
 
 
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}

@@ -227,7 +227,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     seen = watch.saw(Look(nginx, store, resolver=resolver))
     present = {server["server"] for server in seen.servers}
     spellings = {spelled(name) for name in present}
-    missing = [name for name in awaited or () if spelled(name) not in spellings]
+    missing = [name for name in awaited if spelled(name) not in spellings]
     if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
@@ -256,7 +256,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         of_nginx(nginx, seen, problem, params["files"] or (), params["addresses"], store),
         rights_problem=rights_problem(nginx, servers),
         servers=servers,
-        missing=[name for name in names or () if spelled(name) not in spellings],
+        missing=[name for name in names if spelled(name) not in spellings],
         present=sorted(present),
         clock=watch.at,
         idle=not missing and is_idle(seen.servers, awaited, twice),
@@ -282,10 +282,8 @@ class Watch:
         return self.at - self._since[key]
 
 
-def concerning(servers: Sequence[dict[str, Any]], names: Collection[str] | None, addresses: Collection[Any]) -> Sequence[dict[str, Any]]:
+def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addresses: Collection[Any]) -> Sequence[dict[str, Any]]:
     """The servers that a look is about: those of these names, all that lead to the same hosts or to these addresses, and all that lead nobody knows where."""
-    if names is None:
-        return servers
     spellings = {spelled(name) for name in names}
     named = [server for server in servers if spelled(server["server"]) in spellings or server["for_server"] in names]
     own = {place_of(told) for server in named for told in server["leads_to"]}
@@ -301,13 +299,13 @@ def idle_servers(servers: Iterable[dict[str, Any]]) -> set[Key]:
     return {key_of(server) for server in servers if server["idle"]}
 
 
-def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str] | None, twice: Collection[Key] | None = None) -> bool:
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], twice: Collection[Key] | None = None) -> bool:
     """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
-    spellings = {spelled(name) for name in awaited or ()}
+    spellings = {spelled(name) for name in awaited}
     return all(
         server["idle"] if twice is None else key_of(server) in twice
         for server in servers
-        if awaited is None or spelled(server["server"]) in spellings or server["for_server"] in awaited
+        if spelled(server["server"]) in spellings or server["for_server"] in awaited
     )
 
 

@@ -386,12 +386,9 @@ def test_a_refusal_is_told(answer, message):
 @pytest.mark.parametrize(
     "options, option, problem",
     [
-        (
-            {"url": "127.0.0.1:8008"},
-            "url",
-            "'127.0.0.1:8008' does not begin with http:// or https:// and a host; write the address of Patroni's REST API, such as http://127.0.0.1:8008",
-        ),
-        ({"url": "http://me:secret@db1:8008"}, "url", "is no address"),
+        ({"url": "127.0.0.1:8008"}, "url", "'127.0.0.1:8008' does not begin with http:// or https:// and a host; write"),
+        ({"url": "http://me:secret@db1:8008"}, "url", "has more than a host, a port and a path; write"),
+        ({"url": "http://db1:8008/a b"}, "url", "has more than a host, a port and a path; write"),
         ({"username": "me"}, "password_file", "it is missing, and username needs it"),
         ({"password_file": "/etc/secret"}, "username", "it is missing, and password_file needs it"),
         ({"client_key": "/etc/key"}, "client_cert", "it is missing, and client_key needs it"),

@@ -42,8 +42,8 @@ def test_mistakes_name_the_option(tmp_path, module, options, said):
         ("haproxy_hold", {"server": "a;b", "event_ids": ["A"]}, "'a;b' is no name of a server or backend of HAProxy"),
         ("haproxy_hold", {"server": "a", "event_ids": ["A"], "backends": []}, "backends is an empty list"),
         ("haproxy_hold", {"server": "a", "event_ids": ["A"], "out_state": "ready"}, "value of out_state must be one of: drain, maint"),
-        ("haproxy_info", {"timeout": "inf"}, "timeout is inf"),
-        ("haproxy_info", {"quiet": -1}, "quiet is -1.0; it must be a number of seconds, 0 or more."),
+        ("haproxy_info", {"servers": ["a"], "timeout": "inf"}, "timeout is inf"),
+        ("haproxy_info", {"servers": ["a"], "quiet": -1}, "quiet is -1.0; it must be a number of seconds, 0 or more."),
         ("haproxy_info", {"servers": []}, "servers is an empty list"),
     ],
 )
