@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._duty_action import LookAction
+from ansible_collections.graceful.azure.plugins.plugin_utils._duty_action import DutyInfoAction
 
 
-class ActionModule(LookAction):
+class ActionModule(DutyInfoAction):
     """Runs the module for the duties of this machine, and asks Azure from here."""

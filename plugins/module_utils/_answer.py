@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 REQUIRED_ONE_OF = [("url", "port")]
 

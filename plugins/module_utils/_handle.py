@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
     Params = Mapping[str, Any]
     Result = dict[str, Any]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 IDLE_LOOKS = 2
 

@@ -214,7 +214,7 @@ left_out:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -258,7 +258,7 @@ def main():
     module = AnsibleModule(argument_spec=argument_spec(), required_if=REQUIRED_IF, supports_check_mode=True)
     params = module.params
     try:
-        result = run(params, ThisMachine(module.run_command, params["state_dir"], module.check_mode, params["ports"]))
+        result = run(params, Machine(module.run_command, params["state_dir"], module.check_mode, params["ports"]))
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     if result.pop("failed", False):

@@ -117,7 +117,7 @@ left_out:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 
@@ -140,7 +140,7 @@ def main():
     params = module.params
     try:
         # Nothing is written by a look.
-        result = run(params, ThisMachine(module.run_command, params["state_dir"], True, params["ports"]))
+        result = run(params, Machine(module.run_command, params["state_dir"], True, params["ports"]))
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -64,7 +64,7 @@ RETURN = r""" # """
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._abandoned_module import end_unless_read
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._helper import start
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
@@ -85,7 +85,7 @@ def main():
 
     def machine(still_wanted):
         def there(params):
-            return ThisMachine(module.run_command, params.get("state_dir") or DEFAULT_STATE_DIR, module.check_mode, still_wanted=still_wanted)
+            return Machine(module.run_command, params.get("state_dir") or DEFAULT_STATE_DIR, module.check_mode, still_wanted=still_wanted)
 
         return there
 

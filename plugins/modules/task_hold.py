@@ -123,7 +123,7 @@ journal_missed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import hold, hold_spec
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
 
@@ -132,7 +132,7 @@ def main():
     module = AnsibleModule(argument_spec=hold_spec(), required_if=[("state", "present", ("event_ids",))], supports_check_mode=True)
     params = module.params
     try:
-        result = hold(params, ThisMachine(module.run_command, params["state_dir"], module.check_mode), Request.from_params(params))
+        result = hold(params, Machine(module.run_command, params["state_dir"], module.check_mode), Request.from_params(params))
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -19,7 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
@@ -32,7 +32,7 @@ MACHINE, CONTROLLER = "machine", "controller"
 LISTS = ("acts", "duties", "waiting_for", "conflicts", "warnings", "deprecations")
 
 
-class AnyMachine(ThisMachine):
+class AnyMachine(Machine):
     """For mistakes that can be told here. Whether there is such a duty on a machine, and where its paths lead, is told there."""
 
     @staticmethod
@@ -124,7 +124,7 @@ class DutyAction(ActionBase):
         return traffic.completed(each, host, self._templar.template(task_vars.get("ansible_host"))) if traffic else each
 
 
-class LookAction(DutyAction):
+class DutyInfoAction(DutyAction):
     """Looks at all entries."""
 
     module = "duty_info"
@@ -209,7 +209,7 @@ def _on_controller(module: str, args: Options, check_mode: bool) -> Json:
         return {"failed": True, "changed": False, "msg": "; ".join(checked.error_messages)}
     params = checked.validated_parameters
     try:
-        result: Json = kind.run(params, ThisMachine(None, params["state_dir"], check_mode or kind is duty_info, params["ports"]))
+        result: Json = kind.run(params, Machine(None, params["state_dir"], check_mode or kind is duty_info, params["ports"]))
     except (HoldError, ValueError) as error:
         return {"failed": True, "changed": False, "msg": str(error)}
     return result

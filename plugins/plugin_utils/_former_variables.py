@@ -24,8 +24,6 @@ CUSTOM = "custom"
 BEFORE, AFTER = OUT_NAMES
 STEPS = (BEFORE, "drain_host_steps", "drain_host_services", AFTER)
 """The variables of which the drain steps of a host are made."""
-RESTORING = BACK_NAMES
-"""Task files that run whenever a host is put back, before all else and after all else."""
 
 VARIABLES = {
     "drain_host_ports": "ports",
@@ -66,7 +64,7 @@ DUTIES = (LIST, *BALANCER, *STEPS)
 
 def names() -> tuple[str, ...]:
     """All of the variables."""
-    return (*DUTIES, *RESTORING, *VARIABLES, *ACCESS)
+    return (*DUTIES, *BACK_NAMES, *VARIABLES, *ACCESS)
 
 
 def written_in(variables: Variables) -> Variables:
@@ -81,7 +79,7 @@ def is_set(value: Any) -> bool:
 
 def mistakes_in(values: Variables) -> list[str]:
     """A sentence about what is still set, with what takes its place. C(values): the variables as the user wrote them, with their templates."""
-    of_duties = [name for name in (*DUTIES, *RESTORING) if is_set(values.get(name))]
+    of_duties = [name for name in (*DUTIES, *BACK_NAMES) if is_set(values.get(name))]
     mistakes = [f"{', '.join(of_duties)}: no longer read; write graceful_azure_duties: {_shown(entries_of(values))}"] if of_duties else []
     mistakes.extend(
         f"{name}: no longer read; write graceful_azure_{option}: {_shown(values[name])}" for name, option in VARIABLES.items() if is_set(values.get(name))
@@ -100,7 +98,7 @@ def _shown(value: Any) -> str:
 
 def entries_of(values: Variables) -> list[Json]:
     """The entries of C(graceful_azure_duties) that say the same, in their order, as far as the variables can be understood."""
-    before, after = RESTORING
+    before, after = BACK_NAMES
     steps = entries_of_steps(values)
     waiting = next((number for number, step in enumerate(steps) if step.get("type") in ("service", "iis") or step.get("name") == AFTER), len(steps))
     return [*_file(after, "back", values), *steps[:waiting], *_traffic(values), *steps[waiting:], *_file(before, "back", values)]

@@ -16,7 +16,7 @@ import urllib.request
 
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
 
 from tests.support import nginx as support_nginx
@@ -60,7 +60,7 @@ class Bed:
         )
         assert not checked.error_messages
         params = checked.validated_parameters
-        return module.run(params, ThisMachine(self.run_command, self.state_dir, check or module is duty_info, params["ports"]))
+        return module.run(params, Machine(self.run_command, self.state_dir, check or module is duty_info, params["ports"]))
 
     def run_command(self, command, environ_update=None, **_options):
         done = subprocess.run(command, env={**os.environ, "PATH": self.path, **(environ_update or {})}, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside, _haproxy_hold
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 
 from tests.support.calls import call
@@ -408,7 +408,7 @@ class TestPastServers:
         assert [server["beside"] for server in look(haproxy.socket)["servers"] if server["server"] == "web1"] == [0]
         with self.ask(ports[way]):
             until(lambda: places(look(haproxy.socket))["www/web1"]["beside"] == 1, 10, "it is seen")
-            duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, ThisMachine).on(ThisMachine(None)).see()
+            duty = read({"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}, Machine).on(Machine(None)).see()
             assert "1 request under way to where www/web1 leads, of no server there" in duty["busy"]
             assert any("dispatch" in sentence and "nothing can take it out" in sentence for sentence in duty["busy"])
 
@@ -428,7 +428,7 @@ class TestPastServers:
             )
             hold(haproxy.socket)
             options = {"type": "haproxy", "hosts": ["x"], "server": "web1", "socket": haproxy.socket}
-            duty, other = (read(dict(options, **more), ThisMachine).on(ThisMachine(None)) for more in ({}, {"backends": ["www"]}))
+            duty, other = (read(dict(options, **more), Machine).on(Machine(None)) for more in ({}, {"backends": ["www"]}))
             assert duty.see()["busy"] == other.see()["busy"] == []
             client = http.client.HTTPConnection("127.0.0.1", door, timeout=5)
             for count in (1, 2):

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._handle import CALLS, answer
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsClient
@@ -22,18 +22,18 @@ load_calls()
 
 
 def call(name, params, check=False, run_command=None, machine=None, **of_machine):
-    """The result of one call; its errors are raised. It waits for nothing unless told so. ``of_machine``: arguments of C(ThisMachine)."""
+    """The result of one call; its errors are raised. It waits for nothing unless told so. ``of_machine``: arguments of C(Machine)."""
     called = CALLS[name]()
     given = {**{option: spec.get("default") for option, spec in called.spec.items()}, "timeout": 0.0, **params}
-    there = machine or ThisMachine(run_command, given.get("state_dir") or DEFAULT_STATE_DIR, check, **of_machine)
+    there = machine or Machine(run_command, given.get("state_dir") or DEFAULT_STATE_DIR, check, **of_machine)
     return called.run(given, there)
 
 
 def told(name, args, check=False, **of_machine):
-    """The same with options as a user writes them, and with what goes wrong in the result. ``of_machine``: arguments of C(Machine)."""
+    """The same with options as a user writes them, and with what goes wrong in the result. ``of_machine``: arguments of C(ScriptedMachine)."""
 
     def machine(params):
-        return Machine(run_command=_no_command, state_dir=params.get("state_dir") or DEFAULT_STATE_DIR, check_mode=check, **of_machine)
+        return ScriptedMachine(run_command=_no_command, state_dir=params.get("state_dir") or DEFAULT_STATE_DIR, check_mode=check, **of_machine)
 
     return answer(name, args, machine)
 
@@ -42,8 +42,8 @@ def _no_command(command, **_more):
     raise AssertionError(command)
 
 
-class Machine(ThisMachine):
-    """A machine on which some things are the test's: with a C(clock), no time passes in its client. ``more``: arguments of C(ThisMachine)."""
+class ScriptedMachine(Machine):
+    """A machine on which some things are the test's: with a C(clock), no time passes in its client. ``more``: arguments of C(Machine)."""
 
     def __init__(self, store=None, tools=None, boot_id=None, clock=None, **more):
         super().__init__(**more)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
     # A member: its class, the name of its duty, and its options.
     Wanted = tuple[type[Member], str, dict[str, Any]]

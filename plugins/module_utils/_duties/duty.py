@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Errors, ThisMachine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Errors, Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-
-    Machine = ThisMachine
 
 
 class Call(NamedTuple):

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
@@ -115,7 +116,7 @@ class HaproxyDuty(Duty):
         engine, process = _change(params, self.machine, act.request, act.timeout)
         servers = [engine.driver.describe(hold) for hold in engine.current] if process and act.request.present else []
         ready = [server for server in servers if is_in_rotation(server)]
-        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(place_of(server), server)])
+        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(label_of(server), server)])
 
     def _haproxy(self) -> Haproxy:
         return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
@@ -136,7 +137,7 @@ class HaproxyDuty(Duty):
 
     @staticmethod
     def _busy(servers: Iterable[dict[str, Any]]) -> list[str]:
-        return [sentence for server in servers for sentence in haproxy_server(place_of(server), server)]
+        return [sentence for server in servers for sentence in haproxy_server(label_of(server), server)]
 
     def _past(self, found: Iterable[dict[str, Any]], servers: Iterable[dict[str, Any]]) -> Iterator[str]:
         """What sends requests to the host without a server, in sentences."""
@@ -165,7 +166,7 @@ class HaproxyDuty(Duty):
         return not self._backends or line["backend"] in self._backends
 
 
-def place_of(server: dict[str, Any]) -> str:
+def label_of(server: dict[str, Any]) -> str:
     return "%s/%s" % (server["backend"], server["server"])
 
 
@@ -175,7 +176,7 @@ def _holders(records: Iterable[dict[str, Any]]) -> list[str]:
 
 def _others(server: dict[str, Any]) -> Iterator[str]:
     """What was not our doing, in sentences."""
-    place, condition = place_of(server), server["condition"]
+    place, condition = label_of(server), server["condition"]
     if condition == "changed_meanwhile":
         yield "somebody else set %s to %s; the hold had left it in %s" % (place, server["admin_state"], server["left"]["admin_state"])
     elif condition == "already_out":

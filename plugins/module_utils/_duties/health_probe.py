@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
 ANSWER_SECONDS = 2.0

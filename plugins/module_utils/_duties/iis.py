@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
     from ansible_collections.graceful.azure.plugins.module_utils._iis import ThingKey
 

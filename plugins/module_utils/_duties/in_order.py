@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 # Seconds between two looks at what brings traffic, while something waits for it.
 LOOK_SECONDS = 0.5

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Errors = tuple[type[Exception], ...]
 
 
-class ThisMachine:
+class Machine:
     """The machine on which this runs. Another platform has a class of its own."""
 
     # What else may go wrong in a duty there.

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
 

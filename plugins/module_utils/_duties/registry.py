@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 
 # What every entry may have besides the options of its type.

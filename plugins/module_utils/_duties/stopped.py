@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 

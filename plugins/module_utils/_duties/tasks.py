@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call, Machine
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act, Call
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 

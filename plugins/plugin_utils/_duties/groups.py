@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER, RESTORING
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import AFTER
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup
 
 
@@ -21,7 +22,7 @@ def step_of(kind: HostDuty, options: Options, idle: bool, first: bool = False) -
     """The normalised step of an entry. C(options): those of the entry, and C(name)."""
     step = dict(kind.step(options), name=str(options["name"]), type=kind.name, idle=idle)
     # It comes back when the host is in its balancers again.
-    return dict(step, first=True) if first or step["name"] == RESTORING[1] else step
+    return dict(step, first=True) if first or step["name"] == BACK_NAMES[1] else step
 
 
 def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:

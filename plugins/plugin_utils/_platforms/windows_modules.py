@@ -17,7 +17,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
@@ -92,8 +92,8 @@ def answer_request(action: ActionBase, request: Json, task_vars: Variables, paus
     return handle({"acts": acts, "look": next(iter(looks), None)}, _machines(Windows(action, task_vars, pause), lost), _spec_of)
 
 
-def _machines(windows: Windows, lost: tuple[type[Exception], ...] = ()) -> Callable[[Mapping[str, Any]], DutiesThere]:
-    return lambda params: DutiesThere(windows, params, windows.check_mode, lost)
+def _machines(windows: Windows, lost: tuple[type[Exception], ...] = ()) -> Callable[[Mapping[str, Any]], WindowsMachine]:
+    return lambda params: WindowsMachine(windows, params, windows.check_mode, lost)
 
 
 def _check(spec: Options, conditions: Options, args: Options) -> tuple[Options, str]:
@@ -119,7 +119,7 @@ def _with_folder(args: Any) -> Any:
     return given
 
 
-class DutiesThere(ThisMachine):
+class WindowsMachine(Machine):
     """What duties need of a Windows host."""
 
     errors: tuple[type[Exception], ...] = (WindowsError,)
@@ -196,11 +196,11 @@ def _wait(windows: Windows, params: Options) -> Json:
 
 
 def _duty(windows: Windows, params: Options) -> Json:
-    return dict(duty.run(params, DutiesThere(windows, params, windows.check_mode)))
+    return dict(duty.run(params, WindowsMachine(windows, params, windows.check_mode)))
 
 
 def _duty_info(windows: Windows, params: Options) -> Json:
-    return dict(duty_info.run(params, DutiesThere(windows, params, True)))
+    return dict(duty_info.run(params, WindowsMachine(windows, params, True)))
 
 
 def _connections(windows: Windows, params: Options) -> Json:

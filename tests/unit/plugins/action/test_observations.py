@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.action import turn
 from ansible_collections.graceful.azure.plugins.module_utils import _handle
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _news
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
@@ -43,7 +43,7 @@ class Scene:
         assert module_name == "graceful.azure.machine"
         if self.told.get("unreachable"):
             return dict(self.told)
-        return _handle.handle(module_args["request"], lambda _params: ThisMachine(monotonic=lambda: self.now, sleep=self.sleep))
+        return _handle.handle(module_args["request"], lambda _params: Machine(monotonic=lambda: self.now, sleep=self.sleep))
 
     def answer(self, call, args, *_machine):
         self.looks.append((self.now - 1000.0, call, args))

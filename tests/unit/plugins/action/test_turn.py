@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.graceful.azure.plugins.action import turn as turn_action
 from ansible_collections.graceful.azure.plugins.module_utils import _handle
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action
 
 from tests.support.patience import patient
@@ -38,7 +38,7 @@ def taking(monkeypatch):
 
         def ask(_action, request, *_more):
             failure = next((result for result in results.values() if "unreachable" in result), None)
-            return dict(failure) if failure else _handle.handle(request, lambda _params: ThisMachine(sleep=(slept if slept is not None else []).append))
+            return dict(failure) if failure else _handle.handle(request, lambda _params: Machine(sleep=(slept if slept is not None else []).append))
 
         action = turn_action.ActionModule.__new__(turn_action.ActionModule)
         turn = {"name": "web1", "acts": acts, "balancers": [], "options": {"wait": 2.0, "await_idle": True}, **(turn or {})}

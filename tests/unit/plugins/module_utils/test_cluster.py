@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_types impo
 from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, Request, Store
 
-from tests.support.calls import Machine
+from tests.support.calls import ScriptedMachine
 from tests.support.cluster import Bell, ScriptedTools
 from tests.support.patience import patient, until
 
@@ -70,7 +70,7 @@ class Bed:
             params = dict(params, **{key: None for key in ("type", "name", "options") if key not in given})
         store = Store(str(self.folder), dry=check)
         clock = Clock(waiting)
-        machine = Machine(store, self.tools, check_mode=check, monotonic=clock.monotonic, sleep=clock.sleep)
+        machine = ScriptedMachine(store, self.tools, check_mode=check, monotonic=clock.monotonic, sleep=clock.sleep)
         return cluster.hold(params, machine, Request.from_params(params), {"bell": Bell})
 
     def out(self, **params):

@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _cluster_kub
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes import ANNOTATION, WHY, Kubernetes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
@@ -145,8 +145,8 @@ def test_an_operator_who_uncordons_is_seen(cluster, member):
 
 def test_an_annotation_without_its_cordon_tells_what_became_of_the_hold(cluster, tmp_path):
     """The record is lost, and somebody has uncordoned the node. Otherwise the next cordon of anybody would be ours."""
-    machine = ThisMachine(None, str(tmp_path))
-    duty = read({"type": "kubernetes", **cluster.options()}, ThisMachine).on(machine)
+    machine = Machine(None, str(tmp_path))
+    duty = read({"type": "kubernetes", **cluster.options()}, Machine).on(machine)
     assert duty.change(Act(Request(True, ["E1"])))["conflicts"] == []
     for path in tmp_path.glob("*.json"):
         path.unlink()

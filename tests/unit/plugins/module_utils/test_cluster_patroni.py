@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, MemberError, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
 
-from tests.support.calls import Machine, call
+from tests.support.calls import ScriptedMachine, call
 
 URL = "http://127.0.0.1:8008"
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
@@ -411,7 +411,7 @@ def test_addresses_of_the_api(url):
 def hold(tools, folder, state="present", check=False, **more):
     params = {"type": "patroni", "name": "db", "options": {"member": "db1"}, "state": state, "event_ids": [EVENT], "event_details": {}}
     params.update({"reason": "", "state_dir": str(folder), "force": False, "timeout": 0}, **more)
-    return call("cluster_hold", params, machine=Machine(tools=tools, state_dir=str(folder), check_mode=check))
+    return call("cluster_hold", params, machine=ScriptedMachine(tools=tools, state_dir=str(folder), check_mode=check))
 
 
 def test_out_and_back(tmp_path):

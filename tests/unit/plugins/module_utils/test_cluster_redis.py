@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _cluster_red
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis import ANSWER_SECONDS, Redis
 
-from tests.support.calls import Machine, call
+from tests.support.calls import ScriptedMachine, call
 from tests.support.checkout import ROOT
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
@@ -672,7 +672,7 @@ def test_addresses(model, value, address):
 def hold(model, folder, state="present", check=False, **more):
     params = {"type": "redis", "name": "cache", "options": {"master": "shop"}, "state": state, "event_ids": [EVENT], "event_details": {}}
     params.update({"reason": "", "state_dir": str(folder), "force": False, "timeout": 0}, **more)
-    return call("cluster_hold", params, machine=Machine(tools=model, state_dir=str(folder), check_mode=check))
+    return call("cluster_hold", params, machine=ScriptedMachine(tools=model, state_dir=str(folder), check_mode=check))
 
 
 def test_out_and_back(model, tmp_path):

@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_types impo
 from ansible_collections.graceful.azure.plugins.module_utils._duties import registry
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
@@ -33,7 +33,7 @@ AZURE = {"type": "azure_load_balancer", "pool": POOL, "address": "a"}
 class TestEntries:
     def test_every_type_is_read_with_its_defaults(self):
         (haproxy, nginx, probe, azure, tasks, service, *clusters) = registry.read_list(
-            [HAPROXY, NGINX, PROBE, AZURE, {"type": "tasks", "out": "out.yml"}, "app", {"type": "consul"}], ThisMachine
+            [HAPROXY, NGINX, PROBE, AZURE, {"type": "tasks", "out": "out.yml"}, "app", {"type": "consul"}], Machine
         )
         assert (haproxy.name, haproxy.options["socket"], haproxy.options["quiet"], haproxy.options["state"]) == ("haproxy", "/run/haproxy/admin.sock", 3, None)
         assert nginx.options["files"] is None and azure.options["auth_source"] == "auto" and tasks.options["traffic"] is False
@@ -98,12 +98,12 @@ class TestEntries:
     )
     def test_mistakes_name_the_option(self, entry, said):
         with pytest.raises(ValueError) as told:
-            registry.read_list([entry], ThisMachine)
+            registry.read_list([entry], Machine)
         assert str(told.value).startswith(said) and str(told.value).endswith(".")
 
     def test_all_mistakes_are_told_at_once(self):
         with pytest.raises(ValueError) as told:
-            registry.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], ThisMachine)
+            registry.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], Machine)
         assert str(told.value) == (
             "duties[0]: neither out nor back is set; give at least one task file; duties[2].name: 'app' is the name of duties[1] already; give each its own;"
             " duties[4]: a host has one health_probe only."
@@ -163,7 +163,7 @@ def make_ask(world):
     def ask(*names, to="out", check_mode=False, timeout=0.0, **more):
         entries = [{"type": "door" if name == "door" else "bell", "name": name} for name in names]
         acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more} for entry in entries]
-        machine = ThisMachine(check_mode=check_mode, monotonic=clock.monotonic, sleep=clock.sleep)
+        machine = Machine(check_mode=check_mode, monotonic=clock.monotonic, sleep=clock.sleep)
         return in_order({"acts": acts, "look": entries, "timeout": timeout}, machine)
 
     ask.clock, ask.world = clock, world
@@ -191,7 +191,7 @@ class TestHandle:
 
     def test_what_cannot_be_seen_is_unknown(self, ask, world):
         world["gong"] = "strange"
-        seen = in_order({"look": [{"type": "bell", "name": "gong"}]}, ThisMachine())["duties"][0]
+        seen = in_order({"look": [{"type": "bell", "name": "gong"}]}, Machine())["duties"][0]
         assert seen["state"] == "unknown" and seen["serves"] is None and seen["problem"] == "The bell cannot be heard."
         assert seen["busy"] == ["gong cannot be looked at: The bell cannot be heard"]
 
@@ -237,7 +237,7 @@ class TestHandle:
     def test_a_mistake_touches_nothing(self, world, act, said):
         right = {"duty": {"type": "bell", "name": "gong"}, "to": "out", "event_ids": ["A"]}
         with pytest.raises(ValueError) as told:
-            in_order({"acts": [{**right, **act}, right]}, ThisMachine())
+            in_order({"acts": [{**right, **act}, right]}, Machine())
         assert said in str(told.value) and not world["acts"]
 
 
@@ -245,7 +245,7 @@ class TestTasks:
     @pytest.fixture(name="ask")
     def make_ask(self, tmp_path):
         def ask(entry, to=None, boot="one", **more):
-            machine = ThisMachine(state_dir=str(tmp_path / "state"))
+            machine = Machine(state_dir=str(tmp_path / "state"))
             machine.boot_id = lambda: boot
             acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
             told = in_order({"acts": acts, "look": [entry]}, machine)
@@ -308,7 +308,7 @@ class TestAzure:
 
     def ask(self, azure, to=None, name="a", check_mode=False, **more):
         entry = {"type": "azure_load_balancer", "pool": POOL, "address": name, "arm_url": azure.url, "login_url": azure.url}
-        machine = ThisMachine(check_mode=check_mode, **azure.clock)
+        machine = Machine(check_mode=check_mode, **azure.clock)
         acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
         told = in_order({"acts": acts, "look": [entry], "timeout": 20.0}, machine)
         return told["acts"][0] if to else told["duties"][0]

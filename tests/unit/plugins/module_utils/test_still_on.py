@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._host_look import m
 from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, SITE, STARTED, STOPPED, Thing, Things
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
 
-from tests.support.calls import Machine, call
+from tests.support.calls import ScriptedMachine, call
 from tests.support.cluster import Bell, ScriptedTools
 
 EVENT = {"state": "present", "event_ids": ["A"], "event_details": {}, "reason": ""}
@@ -53,7 +53,7 @@ class Iis(Systemd):
         super().stop(thing[1])
 
 
-class Host(Machine):
+class Host(ScriptedMachine):
     """One that may have IIS."""
 
     def __init__(self, store, services, iis=None, **more):
@@ -160,7 +160,7 @@ def test_iis(store):
     assert look(iis=iis) == []
     iis.state = "active"
     assert look(iis=iis) == ["site shop is started again, although it was stopped for the event"]
-    (said,) = still_on([{"type": "iis", "name": "www", "sites": ["shop"], "pools": []}], Machine(store))
+    (said,) = still_on([{"type": "iis", "name": "www", "sites": ["shop"], "pools": []}], ScriptedMachine(store))
     assert said == "www cannot be looked at: duty: IIS runs on Windows hosts only, and this is none"
 
 
@@ -184,10 +184,10 @@ def test_a_member_of_a_cluster(store, monkeypatch):
 
     def take():
         params = dict(EVENT, type="bell", name="gong", options={}, force=False, timeout=0.0)
-        return call("cluster_hold", params, machine=Machine(store, tools))
+        return call("cluster_hold", params, machine=ScriptedMachine(store, tools))
 
     def look():
-        return still_on([entry], Machine(store, tools))
+        return still_on([entry], ScriptedMachine(store, tools))
 
     assert look() == ["The tower (gong): north is not out"]
     take()
@@ -213,7 +213,7 @@ def test_marks_in_clusters_without_a_record(store, monkeypatch):
     entry = {"type": "bell", "name": "gong"}
 
     def marked():
-        return marks([entry], Machine(store, tools), {"resources": ["web_1"]})
+        return marks([entry], ScriptedMachine(store, tools), {"resources": ["web_1"]})
 
     Bell.flag, Bell.told = "ours", ("A",)
     assert marked() == ([], []), "what bears no name may be anybody's"
@@ -231,7 +231,7 @@ def test_marks_in_clusters_without_a_record(store, monkeypatch):
     # A step that was renamed has its record under the former name.
     Bell.build()
     params = dict(EVENT, type="bell", name="old", options={}, force=False, timeout=0.0)
-    call("cluster_hold", params, machine=Machine(store, tools))
+    call("cluster_hold", params, machine=ScriptedMachine(store, tools))
     assert Bell.flag == "ours" and marked() == ([], [])
 
 
@@ -240,10 +240,10 @@ def test_a_task_file_of_the_users(store):
     params = dict(EVENT, name=["drain_host_step_queue"], state_dir=store.state_dir, this_boot=True)
 
     def put_record(boot, done=None):
-        return call("task_hold", dict(params, done=done), machine=Machine(store, boot_id=boot))["done"]
+        return call("task_hold", dict(params, done=done), machine=ScriptedMachine(store, boot_id=boot))["done"]
 
     def look(boot):
-        return still_on([entry], Machine(store, boot_id=boot))
+        return still_on([entry], ScriptedMachine(store, boot_id=boot))
 
     assert look("boot 1") == ["queue_out.yml has not run"]
     assert not put_record("boot 1") and look("boot 1") == ["queue_out.yml has not run to its end"]

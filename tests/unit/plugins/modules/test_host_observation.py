@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look, _this_host
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
-from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import ThisMachine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reading
@@ -85,7 +85,7 @@ class Scene:
 
     def look(self, **params):
         self.reads.clear()
-        machine = ThisMachine(lambda *_args, **_more: None, monotonic=lambda: self.now, sleep=self.sleep)
+        machine = Machine(lambda *_args, **_more: None, monotonic=lambda: self.now, sleep=self.sleep)
         return _host_look.Look(dict(self.params, **params), machine).run()
 
 

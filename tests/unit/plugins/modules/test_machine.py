@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _handle
 from ansible_collections.graceful.azure.plugins.module_utils._handle import handle
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows_modules
 
-from tests.support.calls import Machine
+from tests.support.calls import ScriptedMachine
 from tests.support.module import run_module
 
 HOLD = {"call": "task_hold", "args": {"name": ["x"], "event_ids": ["E1"]}}
@@ -28,7 +28,7 @@ BAD_ACTS = [
 @pytest.mark.parametrize(("bad", "why"), BAD_ACTS)
 def test_a_call_that_is_none_fails_alone(bad, why, tmp_path):
     good = {"call": "task_hold", "args": {**HOLD["args"], "state_dir": str(tmp_path / "state")}}
-    answer = handle({"acts": [bad, good], "look": bad}, lambda params: Machine(state_dir=str(params.get("state_dir"))))
+    answer = handle({"acts": [bad, good], "look": bad}, lambda params: ScriptedMachine(state_dir=str(params.get("state_dir"))))
     assert [each["failed"] for each in (answer["acts"][0], answer["look"])] == [True, True]
     assert answer["acts"][0]["msg"].startswith(why) and answer["look"]["msg"].startswith(why)
     assert answer["acts"][1]["changed"]
