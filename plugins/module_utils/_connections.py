@@ -33,7 +33,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import d
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from ipaddress import IPv4Address, IPv6Address
     from typing import Any
 
@@ -79,25 +79,33 @@ class Table(NamedTuple):
     listening: dict[int, set[str]]  # per port on which somebody listens: the addresses
 
 
+def each_row(text: str, ports: set[int], take: Callable[[int, str, str, str, str, str], None]) -> None:
+    """Call C(take) with each row about one of the local ports: with the port, and the columns local, remote, state, queues and timer as they are."""
+    # The first line is the heading.
+    for line in text.splitlines()[1:]:
+        try:
+            local, remote, state, queues, timer = line.split(None, 6)[1:6]
+            port = int(local.rsplit(":", 1)[1], 16)
+            if port in ports:
+                take(port, local, remote, state, queues, timer)
+        except (ValueError, IndexError, struct.error):
+            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+
+
 def parse_table(text: str, ports: set[int]) -> Table:
     """The connections to the given local ports that count, and who listens there."""
     found = Table([], {})
     # The kernel may list a connection twice if others come and go while it is read.
     known: set[tuple[str, str]] = set()
-    # The first line is the heading.
-    for line in text.splitlines()[1:]:
-        try:
-            local, remote, state, queues = line.split()[1:5]
-            port = int(local.rsplit(":", 1)[1], 16)
-            if port not in ports:
-                continue
-            if state == LISTEN:
-                found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
-            elif (local, remote) not in known and (state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16)):
-                known.add((local, remote))
-                found.connections.append((port, *decode_endpoint(remote)))
-        except (ValueError, IndexError, struct.error):
-            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+
+    def take(port: int, local: str, remote: str, state: str, queues: str, _timer: str) -> None:
+        if state == LISTEN:
+            found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
+        elif (local, remote) not in known and (state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16)):
+            known.add((local, remote))
+            found.connections.append((port, *decode_endpoint(remote)))
+
+    each_row(text, ports, take)
     return found
 
 

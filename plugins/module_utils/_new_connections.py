@@ -12,12 +12,11 @@ Connections that are forwarded elsewhere stay in the kernel's connection trackin
 from __future__ import annotations
 
 import os
-import struct
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
-from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTEN, TABLES, ConnectionsError, decode_endpoint, read_table
+from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTEN, TABLES, decode_endpoint, each_row, read_table
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
@@ -41,18 +40,16 @@ def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection,
     """Each connection to the local ports as (port, peer, peer port), and for those in TIME_WAIT the seconds since they were closed."""
     found: set[Connection] = set()
     closed: dict[Connection, float] = {}
-    for line in text.splitlines()[1:]:
-        try:
-            local, remote, state, _queues, timer = line.split()[1:6]
-            port = int(local.rsplit(":", 1)[1], 16)
-            if port not in ports or state == LISTEN:
-                continue
-            connection = (port, *decode_endpoint(remote))
-            found.add(connection)
-            if state == TIME_WAIT:
-                closed[connection] = max(0.0, TIME_WAIT_SECONDS - int(timer.rsplit(":", 1)[1], 16) / TICKS)
-        except (ValueError, IndexError, struct.error):
-            raise ConnectionsError("The kernel's table of TCP connections has a line that cannot be understood: %r" % (line,)) from None
+
+    def take(port: int, _local: str, remote: str, state: str, _queues: str, timer: str) -> None:
+        if state == LISTEN:
+            return
+        connection = (port, *decode_endpoint(remote))
+        found.add(connection)
+        if state == TIME_WAIT:
+            closed[connection] = max(0.0, TIME_WAIT_SECONDS - int(timer.rsplit(":", 1)[1], 16) / TICKS)
+
+    each_row(text, ports, take)
     return found, closed
 
 
