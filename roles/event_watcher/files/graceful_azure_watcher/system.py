@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import stat
+import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder
 
@@ -32,7 +33,7 @@ def lock(path):
         _check_regular(descriptor, path)
         # Whatever the umask says: anybody may ask whether somebody has it.
         os.fchmod(descriptor, 0o644)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         raise Locked(path) from None
@@ -40,6 +41,17 @@ def lock(path):
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _flock(descriptor):
+    # Who asks whether it is locked has it, too, for a moment.
+    for _attempt in range(4):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(0.02)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_locked(path):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -753,6 +754,15 @@ def test_what_must_outlive_a_power_failure_is_in_its_folder_then(tmp_path, monke
     assert synced == [(False, False), (True, True)]
     system.write_whole(str(path), "2")
     assert len(synced) == 2
+
+
+def test_who_asks_whether_it_is_locked_keeps_no_watcher_from_starting(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    path.touch()
+    asking = path.open()
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _seconds: asking.close())
+    system.unlock(system.lock(str(path)))
 
 
 def test_anybody_may_ask_whether_it_is_locked(tmp_path, monkeypatch, capsys):
