@@ -35,8 +35,8 @@ global
 defaults
   mode http
   timeout connect 2s
-  timeout client 60s
-  timeout server 60s
+  timeout client 10m
+  timeout server 10m
   timeout queue 60s
 """
 

@@ -274,7 +274,7 @@ class RoleBed:
         others = [name for name in HOSTS if name != host]
         for name in others:
             self.haproxy[balancer].ask(f"set server www/{name} state maint")
-        connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=patient(30))
+        connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=600)
         connection.request("GET", f"/?{query}")
         self._await_request(connection, balancer, host, direct)
         for name in others:

@@ -26,7 +26,7 @@ class Web:
                 # Until the test lets it go, or as long as the query says.
                 query = self.path.partition("?")[2]
                 if query in web.held:
-                    web.held[query].wait(60)
+                    web.held[query].wait(600)
                 else:
                     time.sleep(float(query or 0))
                 self.send_response(web.status)
