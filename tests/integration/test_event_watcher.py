@@ -623,7 +623,8 @@ def test_it_ends_at_once_while_the_service_is_silent(simulator, watcher):
     process.terminate()
     start = time.monotonic()
     assert process.wait(patient(5)) == 0
-    assert time.monotonic() - start < 2
+    # The request would go on for ten.
+    assert time.monotonic() - start < min(patient(2), 9)
 
 
 def test_a_second_one_does_no_harm(simulator, watcher):

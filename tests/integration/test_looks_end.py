@@ -63,7 +63,8 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
     process.communicate(timeout=patient(30))
     killed = time.monotonic()
     until(lambda: not any(map(is_running, [*started, *looks_in_helpers(marks)])), 5, "the end of all that it started")
-    assert time.monotonic() - killed < 5
+    # A look would go on for most of a minute.
+    assert time.monotonic() - killed < min(patient(5), 30)
     asked = len(site.simulator.requests())
     time.sleep(2.5)
     assert len(site.simulator.requests()) == asked
@@ -78,7 +79,7 @@ def test_an_event_of_one_host_is_acted_on_at_once(site):
     event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
     began = time.monotonic()
     site.await_state("web1", "drain", 30)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < min(patient(20), 38)
     run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
 
@@ -121,7 +122,7 @@ class TestOverSsh:
             near.post_event(EventType="Reboot", Resources=["near"])
             began = time.monotonic()
             done = playbook.finish(process)
-            assert time.monotonic() - began < 15, done.output
+            assert time.monotonic() - began < min(patient(15), 45), done.output
             assert done["near"]["looked"]["events"] and done["far"]["looked"]["ended"] is True, done.output
             asked = len(host_requests(host))
             time.sleep(4)
