@@ -354,7 +354,7 @@ class TestIdle:
         assert not seen["idle"] and 0.7 <= time.monotonic() - began < 3
         web.go.set()
         began = time.monotonic()
-        assert one.info(timeout=10.0)["idle"]
+        assert one.info(timeout=patient(10.0))["idle"]
         assert 0.2 <= time.monotonic() - began < 5
         assert status() == 200
 
@@ -411,7 +411,7 @@ class TestIdle:
             time.sleep(0.02)
         assert not one.info()["idle"]
         web.go.set()
-        assert one.info(timeout=10.0)["idle"]
+        assert one.info(timeout=patient(10.0))["idle"]
         assert (first(), second()) == (200, 200)
 
     def test_an_unknown_server_cannot_be_waited_for(self, balancer):
@@ -463,7 +463,7 @@ class TestFormerProcess:
         assert one.server()["sessions"] >= 1 and not one.info(timeout=1.2)["idle"]
         web.go.set()
         assert status() == 200
-        assert one.info(timeout=10.0)["idle"]
+        assert one.info(timeout=patient(10.0))["idle"]
 
     def test_its_clients_count_until_they_are_gone(self, balancer, master):
         """It still has the server as ready, and sends there what they ask."""
@@ -484,7 +484,7 @@ class TestFormerProcess:
             assert b"200" in half.recv(4096)
             for client in clients:
                 client.close()
-            assert one.info(timeout=10.0)["idle"]
+            assert one.info(timeout=patient(10.0))["idle"]
 
     def test_clients_of_one_in_which_the_server_was_out_do_not_count(self, balancer, web, master):
         one = balancer(frontend="  option idle-close-on-response\n", master=master)
@@ -495,7 +495,7 @@ class TestFormerProcess:
             former = one.info()["process"]["pid"]
             one.haproxy.reload()
             assert one.hold()["changed"]
-            assert one.info(timeout=10.0)["idle"]
+            assert one.info(timeout=patient(10.0))["idle"]
             assert str(former) in map(str, former_processes(one.info()["process"]["pid"]))
             half.sendall(b"Host: x\r\n\r\n")
             assert b" 503 " in half.recv(4096)
@@ -528,7 +528,7 @@ def test_a_former_process_with_another_command_line(balancer, tmp_path):
         assert one.hold()["changed"] and one.info()["other_holds"] == []
         half.sendall(b"Host: x\r\n\r\n")
         assert b" 200 " in half.recv(4096)
-    assert one.info(timeout=10.0)["idle"]
+    assert one.info(timeout=patient(10.0))["idle"]
 
 
 @pytest.mark.parametrize("put_back", [False, True])

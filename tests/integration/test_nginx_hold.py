@@ -1095,7 +1095,7 @@ def test_two_at_once_hold_both_servers(bed):
 
 def test_a_look_waits_for_what_the_former_workers_still_do(bed):
     bed.serve()
-    clients = [socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10) for _number in range(8)]
+    clients = [socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10)) for _number in range(8)]
     for client in clients:
         client.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
     for client in clients:
@@ -1121,7 +1121,7 @@ def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
     bed.answers(path="/api/")
     assert bed.info()["servers"][0]["connections"] > 0
     bed.hold()
-    assert bed.info(timeout=10, quiet=1)["idle"]
+    assert bed.info(timeout=patient(10), quiet=1)["idle"]
     assert bed.info()["servers"][0]["connections"] == 0
 
 
@@ -1176,7 +1176,7 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
     bed = Bed(tmp_path / "nginx", stream=upstream + " server {{ listen 127.0.0.1:{stream}; proxy_pass s; }}")
     try:
         bed.serve()
-        client = socket.create_connection(("127.0.0.1", bed.ports["stream"]), timeout=5)
+        client = socket.create_connection(("127.0.0.1", bed.ports["stream"]), timeout=patient(5))
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"X-Backend: one" in client.recv(4096)
         bed.hold()
@@ -1185,7 +1185,7 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"X-Backend: one" in client.recv(4096)
         client.close()
-        assert bed.info(timeout=10)["idle"]
+        assert bed.info(timeout=patient(10))["idle"]
     finally:
         bed.close()
 
@@ -1193,7 +1193,7 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
 @STREAM_NEEDED
 def test_sessions_of_udp_count(tmp_path):
     """nginx keeps a connected socket for each client until proxy_timeout is over."""
-    door, lasts = free_port(), math.ceil(patient(3))
+    door, lasts = free_port(), math.ceil(patient(5))
     stream = "upstream names {{ server 127.0.0.1:{stream}; }} server {{ listen 127.0.0.1:%d udp; proxy_pass names; proxy_timeout %ds; }}" % (door, lasts)
     bed = Bed(tmp_path / "nginx", stream=stream)
     try:
@@ -1216,7 +1216,7 @@ def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(b
     bed.serve()
     clients = []
     for _number in range(8):
-        client = socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10)
+        client = socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10))
         client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
         clients.append(client)
     until(lambda: taken(bed.ports["door"]) == 8, 10)
@@ -1229,7 +1229,7 @@ def test_a_request_that_was_begun_before_the_reload_may_still_go_to_the_server(b
         answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
         client.close()
     assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
-    assert bed.info(timeout=20)["idle"]
+    assert bed.info(timeout=patient(20))["idle"]
 
 
 @pytest.mark.parametrize("way", ["silent", "kept", "unreachable"])
@@ -1249,7 +1249,7 @@ def test_a_request_that_another_server_does_not_answer_may_still_go_to_the_serve
         text += site.read_text().replace("http://shop;", 'http://again; proxy_http_version 1.1; proxy_set_header Connection "";')
         site.write_text(text)
         bed.nginx.reload()
-        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10)) as client:
             begun = b"HTTP/1.1 200 OK\r\nX-Backend: other\r\nContent-Length: 4\r\n\r\n"
             upstream = None
             if way == "kept":
@@ -1282,7 +1282,7 @@ def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):
     clients = []
     for _number in range(8):
         client = socket.socket(socket.AF_UNIX)
-        client.settimeout(10)
+        client.settimeout(patient(10))
         client.connect(door)
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
         clients.append(client)
@@ -1297,7 +1297,7 @@ def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):
         answered.update(word for word in (b"X-Backend: one", b"X-Backend: two") if word in client.recv(4096))
         client.close()
     assert answered[b"X-Backend: one"] > 0, "this is why such a client keeps the host busy"
-    assert bed.info(timeout=20)["idle"]
+    assert bed.info(timeout=patient(20))["idle"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can make a network")
@@ -1326,7 +1326,7 @@ def test_a_request_to_a_unix_socket_of_a_container_counts(bed):
                 assert (seen["in_service"], seen["connections"], seen["idle"]) == (False, 0, False)
                 why = "who listens on %s cannot be seen from here, as with a container, and 2 connections may be to it"
                 assert seen["uncounted"] == why % path
-            assert bed.info(servers=["unix:" + path], timeout=20)["idle"]
+            assert bed.info(servers=["unix:" + path], timeout=patient(20))["idle"]
         finally:
             container.kill()
             container.wait()
