@@ -21,6 +21,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
+STEADY = 2.0
+"""Seconds by which the same NotBefore may seem to move because a service tells the time in whole seconds. What people read keeps the first."""
 LAG = 10.0
 """Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
@@ -151,8 +153,9 @@ def _put_together(event: Event, found: Sequence[tuple[Shown, Host]]) -> None:
             event.status = "Started"
             event.seen_started = host.read_at if event.seen_started is None else event.seen_started
         elif shown.seconds_until_not_before is not None:
-            event.not_before = shown.not_before
-            event.not_before_at = host.read_at + shown.seconds_until_not_before
+            at = host.read_at + shown.seconds_until_not_before
+            if event.not_before != shown.not_before or event.not_before_at is None or abs(at - event.not_before_at) > STEADY:
+                event.not_before, event.not_before_at = shown.not_before, at
     different = {(shown.event_type, tuple(shown.resources)) for shown, _host in found}
     event.versions = {(event_type, *sorted(name.lower() for name in names)) for event_type, names in different}
     newest = found[-1][0]

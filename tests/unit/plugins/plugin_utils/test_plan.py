@@ -632,6 +632,18 @@ def test_a_reloaded_balancer_is_put_right():
     assert model.in_rotation("web1") == []
 
 
+def test_a_not_before_that_stays_the_same_is_told_as_the_same_moment():
+    """The service tells the time in whole seconds, so how long it still is until NotBefore is never exact."""
+    model = Model(hosts=3)
+    model.announce("e1", "web1", "elsewhere")
+    model.go()
+    told = []
+    for shift in (0.9, -0.5, 0.5, -0.9):
+        model.events["e1"]["not_before_at"] += shift
+        told.append(model.until(lambda outcome: state(outcome, "web1") == "ready" or told)["hosts"]["web1"]["until"])
+    assert len(set(told)) == 1 and told[0] is not None
+
+
 def test_one_of_two_balancers_cannot_be_reached():
     model = Model(hosts=3, balancers=("lb1", "lb2"))
     model.down_balancers["lb2"] = {"reached": False, "error": "no route"}
