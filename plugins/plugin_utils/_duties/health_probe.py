@@ -90,6 +90,8 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = "all that is held of a host's health answers goes back together"
+    still_out = "still fails on purpose"
+    by_others = "fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
     may_forget = True

@@ -127,7 +127,7 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
             continue
         taken = {**steps, **judged.steps}
         why = tuple(_obstacles(event, observed, drains, taken, leaving, judged))
-        judged.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.STATE, "is being approved"),))
+        judged.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.ACT, "is being approved"),))
         members, outside = observed.members(event), is_sent_outside(event, observed)
         if why:
             # While only a doubt is left, each host of an event that is not prepared for tells it.

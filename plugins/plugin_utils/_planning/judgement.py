@@ -247,7 +247,7 @@ def maintenance(host: Host) -> tuple[Reason, ...]:
 
 def out_by_others(host: Host) -> list[str]:
     """Phrases: which places are out without a hold of ours and do not come back by themselves."""
-    return [f"{place.name} is in {place.state}" for place in _out_without_hold(host) if not place.returns]
+    return [f"{place.name} {place.balancer[0].by_others.format(state=place.state)}" for place in _out_without_hold(host) if not place.returns]
 
 
 def _out_without_hold(host: Host) -> list[Place]:

@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision, Statuses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import BUILT_IN, Rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
 
@@ -59,7 +59,8 @@ def _counted(observed: Observed) -> Iterator[str]:
             leading = dict.fromkeys(place.machine for place in host.places if not place.ports.isdisjoint(host.ports))
             alike.setdefault((_listed("port", host.ports), ", ".join(leading) or "its balancer"), []).append(host.name)
     for (ports, balancers), names in alike.items():
-        yield f"{', '.join(names)}: connections on {ports} are counted, because {balancers} leads there and graceful_azure_ports is not set"
+        whence = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there, and graceful_azure_ports is not set"
+        yield f"{', '.join(names)}: drained only when no client is connected to {ports} ({whence})"
 
 
 def _listed(what: str, numbers: Sequence[int]) -> str:
@@ -98,14 +99,17 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
         yield from _rule(decided, event, event.rule)
     for name in event.hosts:
         status, decision = statuses[name, event.key], decisions[name]
-        line = f"{name}: {status.state}: {status.reason}"
-        step = decision["step"]
-        if step and event.event_id in step["event_ids"]:
-            line += f"; next {step_words(step)}" if step["role"] == "drain_host" else f"; next it {step_words(step)}"
+        step, said = decision["step"], status.why
+        more = []
+        # That it is approved through another way is a reason, which tells why.
+        if step and event.event_id in step["event_ids"] and not step.get("through"):
+            # Nothing is being done here. What comes next says the same.
+            said = tuple(reason for reason in said if reason.kind is not Kind.ACT)
+            more.append(f"next {step_words(step)}" if step["role"] == "drain_host" else f"next it {step_words(step)}")
         # A host in several events tells the time of the most urgent one.
         if decision["until"] and decision["event_id"] == event.event_id:
-            line += f"; {decision['until_is']} {_moment(decision['until'], decided.observed.now)}"
-        yield line
+            more.append(f"{decision['until_is']} {_moment(decision['until'], decided.observed.now)}")
+        yield f"{name}: {status.state}: {'; '.join(filter(None, [words(said), *more]))}"
 
 
 def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:

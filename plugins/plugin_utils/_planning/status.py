@@ -284,11 +284,11 @@ def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float)
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
     step = decided.step(host)
     if step and step.role == "load_balancer":
-        return (Reason(Kind.STATE, "is being taken out of its balancer"),)
+        return (Reason(Kind.ACT, "is being taken out of its balancer"),)
     # A look tells of all drain steps, the step itself only of the one that it waits for.
     steps = reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left)
     going_on = (*decided.drains[host.name].busy, *steps)
-    why = going_on or (Reason(Kind.STATE, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
+    why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     if until is None or decided.observed.now < until:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
@@ -303,7 +303,7 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
-    held = reasons(Kind.STATE, (f"{place.name} is still to go back in" for place in host.places if place.name and place.condition == HELD))
+    held = reasons(Kind.STATE, (f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD))
     if not host.was_read:
         return Status("unobserved", (silence, *held))
     if host.name in decided.wanted_out:

@@ -21,6 +21,7 @@ class Kind(Enum):
     LATE = "late"  # the host was still not drained when its time was over
     LOOK = "look"  # the host is idle, and a second look follows at once
     STATE = "state"  # how far a host or an event has come
+    ACT = "act"  # the step that is being taken for it, and no more than that
     NOTE = "note"  # other news of a place
     MISTAKE = "mistake"  # only a person can mend it
     BALANCER = "balancer"  # the same, on the machine of a balancer that other hosts may be behind, too

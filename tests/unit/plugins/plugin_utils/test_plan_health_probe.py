@@ -210,7 +210,18 @@ def test_a_file_of_somebody_elses_that_stands_at_the_end_needs_a_person():
     site.results["web1"]["restore_service"].update(conflicts=[said])
     outcome = site.finish()
     state, reason = site.said("web1")
-    assert outcome["failed_run"] and state == "needs_person" and reason.startswith(f"{said}; still out: the health answer (/run/out) is in maintenance")
+    assert outcome["failed_run"] and state == "needs_person" and reason.startswith(f"{said}; still out: the health answer (/run/out) fails")
+
+
+def test_a_health_answer_that_is_held_is_said_to_fail():
+    """Nobody says of an answer that it goes in."""
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.start("e1")
+    site.over("e1")
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
+    assert site.said("web1") == ("restoring", "the health answer (/run/out) still fails on purpose")
 
 
 def test_an_operators_maintenance_is_left_alone():

@@ -103,7 +103,7 @@ def test_a_known_type_without_rules():
     late = "if one is not drained in time, it goes on draining, and the event is approved once it is idle"
     assert f"approved when all of its hosts are ready; {late}" in text
     # Its time to drain begins when it is out.
-    assert "web1: draining: is being taken out of its balancer; next it goes out of its balancer\n" in text
+    assert "web1: draining: next it goes out of its balancer\n" in text
     assert "web2: waiting: 1 of 2 in service in www on lb1, 1 must stay; waits until TIME" in text
 
 
