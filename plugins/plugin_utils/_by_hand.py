@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
@@ -370,7 +371,8 @@ def _words(state: Any) -> str:
 def _label(event_id: str, told: Json) -> str:
     """An event as people read it, with the reason of the hold if that says more. C(told): what a record says about it."""
     kind, reason = (told.get("details") or {}).get("event_type"), told.get("reason")
-    label = f"{kind} {event_id}" if kind else event_id
+    is_rehearsed = (told.get("details") or {}).get("rule") == RULE_OF_REHEARSAL
+    label = label_of(kind, event_id, REHEARSAL if is_rehearsed else None) if kind else event_id
     return f"{label} ({reason})" if reason and reason != label else label
 
 

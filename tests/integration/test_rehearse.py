@@ -125,6 +125,7 @@ def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):
         assert run.status == 2 and re.search(r"web1: it is held for \S+: have graceful\.azure\.handle_events give it back", run.output), run.output
         run = site.run()
         assert run.status == 0, run.output
+        assert re.search(r"^rehearsed Reboot \S+ \(web1\): over\n    web1: restored, back as it was found$", run.output, re.MULTILINE), run.output
         assert site.admin_states() == dict.fromkeys(site.names, "ready")
         assert site.records() == []
         # Nobody must end what it has left running.

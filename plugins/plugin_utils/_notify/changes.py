@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -80,7 +81,7 @@ def _change(state: str, text: str, hosts: Iterable[str]) -> Change:
 
 
 def _label(event: Json) -> str:
-    return label_of(event["event_type"], event["event_id"])
+    return label_of(event["event_type"], event["event_id"], event["description"])
 
 
 def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, Change]]:
@@ -97,7 +98,8 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
             yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(result['hosts'])}", result["hosts"])
         back = [name for name, host in result["hosts"].items() if host["state"] == "restored"]
         if result["outcome"] != UNFINISHED and back:
-            yield f"restored {key}", _change("restored", f"{_label(event)}: {result['outcome']}; {names(back)} back in service", back)
+            over = outcome_words(result["outcome"], result["hosts"], description=event["description"])
+            yield f"restored {key}", _change("restored", f"{_label(event)}: {over}; {names(back)} back in service", back)
 
 
 def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:

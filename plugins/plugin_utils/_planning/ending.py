@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     PATIENCE,
@@ -33,6 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
+IN_PROGRESS = "in_progress"
 NOT_APPROVED = "not_approved"
 """The outcome of an event that is over, and was not approved although the rule asked for that."""
 WATCH = 86400.0
@@ -102,6 +104,19 @@ def result(decided: Decided, statuses: Statuses, event: Event) -> Json:
     }
 
 
+def outcome_words(outcome: str, hosts: Mapping[str, Json], why: str | None = None, description: str | None = None) -> str:
+    """An outcome as people read it. It must not sound like a good end if a host needs a person.
+
+    C(hosts): per host of the event its state. C(description): that of the event.
+    """
+    if outcome == IN_PROGRESS:
+        return outcome
+    persons = [name for name, status in hosts.items() if status["state"] == "needs_person"]
+    but = f", but {first_of(persons)} {'needs' if len(persons) == 1 else 'need'} a person" if persons else ""
+    # Nobody has cancelled a rehearsal that was killed.
+    return f"{'over' if description == REHEARSAL else outcome}{f' ({why})' if why else ''}{but}"
+
+
 def is_doubtful(host: Host, observed: Observed) -> bool:
     """Whether an event of the host was missing in one read, so that the next look may end it."""
     gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
@@ -118,7 +133,7 @@ def _end_of(run: Run, first_found: float | None) -> float:
 def _outcome(observed: Observed, statuses: Statuses, event: Event) -> str:
     gone = gone_at(event, observed)
     if gone is None or not has_ended(event, observed) or not _is_settled(observed, statuses, event):
-        return "in_progress"
+        return IN_PROGRESS
     approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
         return "cancelled"

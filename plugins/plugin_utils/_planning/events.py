@@ -27,9 +27,15 @@ LAG = 10.0
 """Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
 
-def label_of(event_type: str | None, event_id: str) -> str:
+REHEARSAL = "A rehearsal by graceful.azure.rehearse"
+"""The description of an event that the playbook rehearse has made up."""
+RULE_OF_REHEARSAL = "graceful.azure.rehearse"
+"""The name of the rule that decides there. Records keep it, so that a later run knows what a rehearsal that was killed has left."""
+
+
+def label_of(event_type: str | None, event_id: str, description: str | None = None) -> str:
     """What an event is called in sentences."""
-    return f"{event_type or 'event'} {event_id}"
+    return f"{'rehearsed ' if description == REHEARSAL else ''}{event_type or 'event'} {event_id}"
 
 
 @dataclass
@@ -49,7 +55,7 @@ class Event(EventMemory):
 
     @property
     def label(self) -> str:
-        return label_of(self.event_type, self.event_id)
+        return label_of(self.event_type, self.event_id, self.description)
 
     @property
     def decided_by(self) -> Rule:

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
@@ -100,6 +100,7 @@ def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock:
             event_id=event_id,
             event_type=details.get("event_type"),
             resources=details.get("resources") or [],
+            description=REHEARSAL if details.get("rule") == RULE_OF_REHEARSAL else None,
             not_before=details.get("not_before"),
             not_before_at=clock.ours(details.get("not_before")),
             action=details.get("action") if details.get("action") in ACTIONS else "prepare",

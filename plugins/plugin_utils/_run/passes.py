@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
@@ -110,8 +110,10 @@ def _outcomes(planned: Json) -> Iterator[str]:
         yield no_event("No event names any of the targets", planned["unread"])
     for event in planned["events"]:
         of_memory = planned["memory"]["events"][fold(event["event_id"])]
-        why = f" ({of_memory['unapproved']})" if event["outcome"] == NOT_APPROVED else ""
-        yield f"{label_of(event['event_type'], event['event_id'])} ({', '.join(event['resources'])}): {event['outcome']}{why}"
+        description = of_memory.get("description")
+        why = of_memory["unapproved"] if event["outcome"] == NOT_APPROVED else None
+        label = f"{label_of(event['event_type'], event['event_id'], description)} ({', '.join(event['resources'])})"
+        yield f"{label}: {outcome_words(event['outcome'], event['hosts'], why, description)}"
         # Many hosts may wait for one thing that a person must mend.
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, status in event["hosts"].items():

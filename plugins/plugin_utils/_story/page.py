@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
@@ -342,9 +343,11 @@ class _Event:
         parts = [self._seen(), *filter(None, [self._approved(), self._over()])]
         if self._out:
             parts.append("out of service: " + listed([f"{name}{_out_for(spans)}" for name, spans in self._out.items()]))
+        return f"{self._label}: {'; '.join(parts)}. Outcome: {self._outcome(self._event.get('unapproved'))}." + "".join(self._late())
+
+    def _outcome(self, why: str | None = None) -> str:
         outcome = self._event["outcome"] or "unknown"
-        why = f" ({self._event['unapproved']})" if self._event.get("unapproved") else ""
-        return f"{self._label}: {'; '.join(parts)}. Outcome: {OUTCOMES.get(outcome, outcome)}{why}." + "".join(self._late())
+        return outcome_words(OUTCOMES.get(outcome, outcome), self._event["hosts"], why, self._event["description"])
 
     def _seen(self) -> str:
         if self._earlier.get("seen") is not None:
@@ -415,7 +418,7 @@ class _Event:
             "approved": self._cell("approved", "") if self._known("approved") is not None else (self._unknown_approval(), ""),
             "started": self._cell("started", "first look of this run"),
             "gone": (Times.at(event["gone"]), ""),
-            "outcome": OUTCOMES.get(event["outcome"], event["outcome"] or "unknown"),
+            "outcome": self._outcome(),
         }
 
     def _unknown_approval(self) -> str:

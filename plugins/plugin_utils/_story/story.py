@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
@@ -27,7 +27,7 @@ Report = Json
 """A story as it is written, see C(as_report)."""
 VERSION = 1
 SERVING = ("in_service", "restored")
-UNFINISHED = "in_progress"
+UNFINISHED = IN_PROGRESS
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
 WHOLE = 1.0
@@ -263,7 +263,7 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
                 said = TOLD_BEFORE[field] if field in event["before_run"] else words
-                _entry(story, event[field], "event", f"{label_of(event['event_type'], event_id)} {said}", None, event_id)
+                _entry(story, event[field], "event", f"{label_of(event['event_type'], event_id, event['description'])} {said}", None, event_id)
 
 
 def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
@@ -283,7 +283,8 @@ def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> No
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
             why = (remembered.get(told["event_id"].lower()) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
             event["unapproved"] = why
-            text = f"{label_of(event['event_type'], told['event_id'])}: {told['outcome']}{f' ({why})' if why else ''}"
+            label = label_of(event["event_type"], told["event_id"], event["description"])
+            text = f"{label}: {outcome_words(told['outcome'], told['hosts'], why, event['description'])}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"

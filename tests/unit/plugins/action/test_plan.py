@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.action import plan
 from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run
 from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import failed_files, failure_of_file, observations
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, carried_on, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
@@ -158,6 +159,22 @@ def test_one_fault_of_many_hosts_is_one_line():
 def test_a_time_says_what_it_is():
     (line,), _memory = told({"web1": {"state": "draining", "reason": "1 session", "until": 36060.0, "until_is": "drain until", "since": 35940.0}})
     assert re.fullmatch(r"web1  draining  1 session  \(for 60 s, drain until \d\d:\d\d:\d\d \S+\)", line)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "description", "said"),
+    [
+        ("completed", None, "Reboot e1 (web1, web2): completed, but web2 needs a person"),
+        ("in_progress", None, "Reboot e1 (web1, web2): in_progress"),
+        ("cancelled", REHEARSAL, "rehearsed Reboot e1 (web1, web2): over, but web2 needs a person"),
+    ],
+)
+def test_an_outcome_does_not_sound_fine_while_a_host_needs_a_person(outcome, description, said):
+    hosts = {"web1": {"state": "restored", "reason": "back as it was found"}, "web2": {"state": "needs_person", "reason": "no answer"}}
+    event = {"event_type": "Reboot", "event_id": "e1", "resources": ["web1", "web2"], "outcome": outcome, "hosts": hosts}
+    memory = {"events": {"e1": {"description": description}}}
+    lines = _table({"preview": [], "events": [event], "unread": {}, "told": [], "faults": [], "memory": memory})
+    assert lines == [said, "    web1: restored, back as it was found", "    web2: needs_person, no answer"]
 
 
 def test_the_closing_table_tells_each_fault_once():

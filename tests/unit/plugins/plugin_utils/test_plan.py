@@ -10,7 +10,7 @@ import copy
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, REHEARSAL, RULE_OF_REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import PAUSE
@@ -630,6 +630,19 @@ def test_a_reloaded_balancer_is_put_right():
     model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
     model.go()
     assert model.in_rotation("web1") == []
+
+
+def test_what_a_killed_rehearsal_left_is_told_as_rehearsed():
+    """Azure has cancelled nothing, and no event of Azure is over."""
+    model = Model(rules=[{"name": RULE_OF_REHEARSAL}])
+    model.announce("e1", "web1", description=REHEARSAL)
+    assert model.until(lambda _outcome: model.held("web1"))["hosts"]["web1"]["event"] == "rehearsed Reboot e1"
+    model.killed()
+    model.over("e1")
+    for settings in model.settings.values():
+        settings["rules"] = []
+    outcome = model.finish()
+    assert result(outcome, "e1")["outcome"] == "cancelled" and _table(outcome)[0] == "rehearsed Reboot e1 (vm_web1): over"
 
 
 def test_a_not_before_that_stays_the_same_is_told_as_the_same_moment():
