@@ -330,17 +330,19 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
     """What people read: a line for each thing, and below it what to type. C(decided): see C(decide). C(command): how this playbook was called, without what
     it was asked for. C(now): the controller's clock."""
     for name, of_host in decided["hosts"].items():
-        for record in of_host["shown"]:
+        held = [record for record in of_host["shown"] if not _is_note(record)]
+        for record in held:
             yield f"{name}: {_line(record, now)}"
             yield from _changed(record)
+        yield from (f"{name}: {line}" for line in _notes(filter(_is_note, of_host["shown"]), now))
         release = f"{command} -e target={shlex.quote(name)} -e holds_release=true"
-        is_changed = any("changed" in record for record in of_host["shown"])
+        is_changed = any("changed" in record for record in held)
         if is_changed:
             yield f"    Keep it as it is, and give back all else that is held for {name}: {release}"
         if of_host["nothing"]:
             yield f"Nothing is held for {name}."
         yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
-        if not options.release and of_host["shown"] and not is_changed:
+        if not options.release and held and not is_changed:
             yield f"    To give back what is held for {name} now: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
@@ -359,9 +361,25 @@ def _line(record: Json, now: float) -> str:
     change = [
         f"was {_words(record['found'][key])}, was set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left
     ]
-    events = " and ".join(f"{_label(event_id, told)}{_since(told, now)}" for event_id, told in record["for_events"].items())
-    more = "; there is nothing to put back" if record["held"] in NOTES else ""
-    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {events}'])}{more}"
+    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {_events(record, now)}'])}"
+
+
+def _events(record: Json, now: float) -> str:
+    return " and ".join(f"{_label(event_id, told)}{_since(told, now)}" for event_id, told in record["for_events"].items())
+
+
+def _is_note(record: Json) -> bool:
+    return record["held"] in NOTES
+
+
+def _notes(records: Iterable[Json], now: float) -> Iterator[str]:
+    """A line for the notes of the same events. C(records): those of a host that are notes."""
+    alike: dict[tuple[str, ...], list[Json]] = {}
+    for record in records:
+        alike.setdefault(tuple(record["for_events"]), []).append(record)
+    for found in alike.values():
+        names = ", ".join(record["held"].partition(" ")[2] for record in found)
+        yield f"notes, nothing to put back: {names}, for {_events(found[0], now)}. A run deletes them once the event is over"
 
 
 def _words(state: Any) -> str:
@@ -400,12 +418,14 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
     """What people read after the release. C(of_host): what was decided for the host. C(conflicts): what somebody else had changed, in sentences.
     C(event_ids): the events for which it was released, None for all."""
     things: list[str] = []
+    notes: list[str] = []
     held: list[str] = []
     for record in of_host["shown"]:
         kind, _blank, called = record["held"].partition(" ")
         others = [_label(event_id, told) for event_id, told in record["for_events"].items() if not _is_meant(event_id, event_ids)]
         thing = f"{NOUNS.get(kind, kind)} {called}"
-        (held if others else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
+        (held if others else notes if _is_note(record) else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
+    things = things or notes
     if things:
         yield f"{name}: {'would be ' if check else ''}released{'' if conflicts else ' and put back as it was found'}: {', '.join(things)}."
     if held:

@@ -65,6 +65,8 @@ NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
 """Why an event is not for us to approve, whatever becomes of its hosts."""
 NOTES = {"noted", "forgotten", "restoring"}
 """The parts of acts that only write or remove records of how far a host is."""
+THINGS = {"service_hold": "services", "iis_hold": "IIS", "cluster_hold": "clusters", "health_probe_hold": "health answer"}
+"""What these modules change on a host, as people call it."""
 TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 
@@ -296,10 +298,13 @@ def _what(name: str, machine: str | None, todo: Sequence[Json]) -> str:
         return f"ask whether {name} answers"
     if parts <= NOTES:
         return f"update the notes on {name}"
-    elsewhere = machine if machine != name else None
-    if "absent" in states or parts & {"answer", *NOTES}:
-        return f"put {name} back on {elsewhere or 'duty'}"
-    return f"take {name} out on {elsewhere}" if elsewhere else f"take {name} off duty"
+    back = "absent" in states or parts & {"answer", *NOTES}
+    if machine and machine != name:
+        return f"put {name} back on {machine}" if back else f"take {name} out on {machine}"
+    # Duties of several kinds are several turns of the same host.
+    kinds = ", ".join(dict.fromkeys(THINGS[act["module"]] for act in todo if act["module"] in THINGS))
+    which = f" ({kinds})" if kinds else ""
+    return f"put {name} back on duty{which}" if back else f"take {name} off duty{which}"
 
 
 def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:

@@ -287,11 +287,18 @@ class TestLines:
         both = self.said(Site(web1=(host(), [look(self.held(), other, servers=[seen, dict(seen, backend="api")])])))
         assert len([line for line in both if "Somebody else" in line]) == 2 and len([line for line in both if "holds_release=true" in line]) == 1
 
-    def test_a_note_says_that_there_is_nothing_to_put_back(self):
-        said = self.said(Site(web1=(host(dict(service("shop"), kind="task", subject={"name": "approved"}, found={}, left={})), [])))
-        assert said[0] == "web1: note approved on web1: for E1; there is nothing to put back"
-        mine = self.said(Site(web1=(host(dict(service("shop"), kind="task", subject={"name": "cdn"}, found={}, left={})), [])))
-        assert mine[0] == "web1: note cdn on web1: for E1"
+    def test_notes_share_a_line_which_says_that_there_is_nothing_to_put_back(self):
+        notes = [dict(service("shop"), kind="task", subject={"name": name}, found={}, left={}) for name in ("approved", "drained")]
+        line = "web1: notes, nothing to put back: approved, drained, for E1. A run deletes them once the event is over"
+        assert self.said(Site(web1=(host(*notes), []))) == [line]
+        both = self.said(Site(web1=(host(*notes, service("shop")), [])))
+        assert [text.partition(",")[0] for text in both] == [
+            "web1: service shop on web1: was true",
+            "web1: notes",
+            f"    To give back what is held for web1 now: {self.COMMAND} -e target=web1 -e holds_release=true",
+        ]
+        mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))
+        assert mine[0] == "web1: note cdn on web1: for E1" and "holds_release=true" in mine[1]
 
     def test_a_health_answer(self):
         record = dict(service("shop"), kind="health_probe", subject={"action": "file", "on": "/run/out"}, found={"state": "passing"}, left={"state": "failing"})
