@@ -85,7 +85,8 @@ def farewells(result: Json) -> dict[str, list[Turn]]:
     """
     seen = result["seen"]
     turns: dict[str, list[Turn]] = {name: [{"name": name, "farewell": True}] if look.get("reached") else [] for name, look in seen["hosts"].items()}
-    machines = sorted({look["machine"] for look in seen["balancers"].values() if look.get("reached")})
+    # A host behind a health probe is the machine of its own balancer.
+    machines = sorted({look["machine"] for look in seen["balancers"].values() if look.get("reached") and not turns.get(look["machine"])})
     for number, machine in enumerate(machines):
         turns[list(turns)[number % len(turns)]].append({"name": machine, "machine": machine, "farewell": True})
     return turns

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import failed_files, failure_of_file, observations
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, carried_on, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, carried_on, farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
@@ -159,6 +159,14 @@ def test_one_fault_of_many_hosts_is_one_line():
 def test_a_time_says_what_it_is():
     (line,), _memory = told({"web1": {"state": "draining", "reason": "1 session", "until": 36060.0, "until_is": "drain until", "since": 35940.0}})
     assert re.fullmatch(r"web1  draining  1 session  \(for 60 s, drain until \d\d:\d\d:\d\d \S+\)", line)
+
+
+def test_each_machine_is_told_once_that_the_run_is_over():
+    """A host behind a health probe is the machine of its own balancer."""
+    hosts = {"web1": {"reached": True}, "web2": {"reached": True}, "web3": {"reached": False}}
+    balancers = {name: {"machine": machine, "reached": True} for name, machine in (("a", "web1"), ("b", "lb1"), ("c", "lb1"), ("d", "web3"))}
+    told = farewells({"seen": {"hosts": hosts, "balancers": balancers}})
+    assert sorted(turn["name"] for mine in told.values() for turn in mine) == ["lb1", "web1", "web2", "web3"]
 
 
 @pytest.mark.parametrize(
