@@ -54,15 +54,21 @@ class ActionModule(ControllerAction):
         mistakes = []
         for name in task_vars["ansible_play_hosts_all"]:
             mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(task_vars["hostvars"].raw_get(name)))
-        return failure(mistakes) if mistakes else {"simulator": _packed()}
+        if mistakes:
+            return failure(mistakes)
+        if task_vars["ansible_check_mode"]:
+            self._preview(task_vars)
+        elif C.DEFAULT_STDOUT_CALLBACK == "default":
+            _show(["Output in few lines: export ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief"])
+        return {"simulator": _packed()}
 
-    def _preview(self, task_vars):
+    @staticmethod
+    def _preview(task_vars):
         options = task_vars["graceful_azure_rehearse"]["options"]
         for name in task_vars["ansible_play_hosts_all"]:
             facts = task_vars["hostvars"].raw_get(name)
             minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
             _show([rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)])
-        return {}
 
     def _begin(self, task_vars):
         """Why this host may not be rehearsed now, or how long everything may take."""
@@ -83,14 +89,20 @@ class ActionModule(ControllerAction):
         time.sleep(seconds)
         return {}
 
-    def _counted(self, task_vars):
-        """What the balancers have counted before the event is announced."""
+    def _announce(self, task_vars):
+        """Announce the event at the simulator on the host. Returns its id, and what the balancers have counted before."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
-        return {"counted": rehearsal.counted(plain(seen["balancers"])), "announced": time.time()}
+        announced = time.time()
+        body = rehearsal.event(task_vars["graceful_azure_rehearse"]["options"], task_vars["graceful_azure_rehearse_begin"])
+        args = {"url": f"{self._task.args['control']}/events", "method": "POST", "body_format": "json", "body": body, "status_code": [201], "use_proxy": False}
+        told = self._execute_module(module_name="ansible.builtin.uri", module_args=args, task_vars=task_vars)
+        if told.get("failed") or told.get("unreachable"):
+            return told
+        return {"event_id": told["json"]["EventId"], "counted": rehearsal.counted(plain(seen["balancers"])), "announced": announced}
 
     def _told(self, task_vars):
         """What the passes have come to. Those that give the host back follow if it is not back."""
-        name, plan, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"], task_vars["graceful_azure_rehearse_counted"]
+        name, plan, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"], task_vars["graceful_azure_rehearse_event"]
         times = rehearsal.reached(name, plain(plan["story"]), begun["announced"])
         is_through = plan["finished"] and not plan["failed_run"] and not plan["hosts"][name]["step"]
         return {
@@ -113,9 +125,9 @@ class ActionModule(ControllerAction):
             if not told["is_back"] and plan.get("failed_run"):
                 problems.append(f"it was not given back: {'; '.join(plan['messages'])}")
             elif not told["is_back"] and told["times"]["out"] is not None:
-                found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_counted"]["announced"]
+                found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_event"]["announced"]
         if "times" in found and found["times"]["back"] is not None:
-            back_at = task_vars["graceful_azure_rehearse_counted"]["announced"] + found["times"]["back"]
+            back_at = task_vars["graceful_azure_rehearse_event"]["announced"] + found["times"]["back"]
             balancers = task_vars["graceful_azure_plan"]["settings"][name]["load_balancers"]
             found["noticed_at"] = back_at + max(TRAFFIC[balancer["provider"]].noticed_after(balancer) for balancer in balancers)
         found["problem"] = "; ".join(problem for problem in problems if problem)
@@ -144,8 +156,8 @@ def _obstacles(facts):
 
 def _rehearsed(task_vars):
     """What is known of the hosts that were rehearsed, by name."""
-    facts = {name: task_vars["hostvars"].raw_get(name) for name in task_vars["ansible_play_hosts_all"]}
-    return {name: plain(found["graceful_azure_rehearsed"]) for name, found in facts.items() if found.get("graceful_azure_rehearsed")}
+    ends = {name: plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearse_end") or {}) for name in task_vars["ansible_play_hosts_all"]}
+    return {name: end["rehearsed"] for name, end in ends.items() if "rehearsed" in end}
 
 
 def _looks(facts):

@@ -15,7 +15,7 @@ author:
   - The graceful.azure authors (@graceful-azure)
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release. Elsewhere use the playbook C(graceful.azure.rehearse).
-  - Reads what other tasks have registered. It connects to no host and changes nothing.
+  - Reads what other tasks have registered. It connects to no host and changes nothing, except in the phase V(announce).
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
@@ -26,14 +26,17 @@ options:
     required: true
     choices:
       check: Check the options.
-      before: Refuse if a host may not be rehearsed now, after all were looked at.
-      preview: Show what would be done, in check mode.
+      before: Refuse if a host may not be rehearsed now, after all were looked at. In check mode, show what would be done.
       wait: Wait until the balancers must have noticed that the hosts before are back.
       begin: Say why a host may not be rehearsed now, or how long everything may take.
-      counted: Note what the balancers have counted so far.
+      announce: Announce the event at the simulator, and note what the balancers have counted so far.
       told: Say what the passes have come to.
       end: Say all that is known of a host.
       table: Show all hosts, and fail if anything was wrong.
+  control:
+    description:
+      - The control address of the simulator, in the phase V(announce).
+    type: str
 """
 
 EXAMPLES = r"""

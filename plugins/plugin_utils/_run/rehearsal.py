@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Variables
@@ -53,6 +54,18 @@ def times_of(options: Options, drain_timeout: float, restore_timeout: float) -> 
     timeout = min(options["rehearse_notice"], drain_timeout + WITHIN_DRAIN)
     back = restore_timeout + MARGIN
     return {"timeout": timeout, "notice": timeout + drain_timeout + RESERVE + MARGIN, "back": back, "end_after": timeout + 2 * back + MARGIN}
+
+
+def event(options: Options, begun: Json) -> Json:
+    """The event, as the simulator takes it. C(begun): what C(times_of) returned for the host, with its C(resource_name)."""
+    return {
+        "EventType": options["rehearse_event_type"],
+        "Resources": [begun["resource_name"]],
+        "Description": REHEARSAL,
+        "NoticeSeconds": begun["notice"],
+        "ImpactSeconds": 1,
+        "SettleSeconds": 0,
+    }
 
 
 def unreached(real: Json) -> str:
