@@ -48,17 +48,17 @@ def step(role: str, state: str, events: list[Event], **variables: Any) -> Step:
 
 
 _WORDS = {
-    "load_balancer": "goes out of its balancer",
-    "drain_host": "its services are stopped, its tasks run",
-    "approve_event": "approves",
-    "restore_service": "is brought back",
+    "load_balancer": ("goes out of its balancer", "was taken out of its balancer"),
+    "drain_host": ("its services are stopped, its tasks run", "its services were stopped, its tasks have run"),
+    "approve_event": ("approves", "was approved"),
+    "restore_service": ("is brought back", "was brought back"),
 }
 
 
-def step_words(decided: StepJson | None) -> str | None:
-    """What a host does next, in words; None if it waits. C(decided): the step as JSON."""
-    if decided and decided.get("through"):
-        return f"is approved through {decided['through']}"
-    if decided and (decided["role"], decided["state"]) == ("load_balancer", "in"):
-        return "forgets what was held for an event that is over"
-    return _WORDS.get(decided["role"], decided["role"]) if decided else None
+def step_words(decided: StepJson, done: bool = False) -> str:
+    """What a host does next, in words, or what was done. C(decided): the step as JSON."""
+    if decided.get("through"):
+        return f"{'was' if done else 'is'} approved through {decided['through']}"
+    if (decided["role"], decided["state"]) == ("load_balancer", "in"):
+        return f"{'has forgotten' if done else 'forgets'} what was held for an event that is over"
+    return _WORDS.get(decided["role"], (decided["role"],) * 2)[done]

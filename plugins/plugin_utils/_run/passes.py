@@ -10,13 +10,14 @@ A pass works on plain data: what it returns is what the next one gets as C(last)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
@@ -92,10 +93,10 @@ def farewells(result: Json) -> dict[str, list[Turn]]:
     return turns
 
 
-def _table(planned: Json) -> list[str]:
+def _table(planned: Json, done: Mapping[str, str] | None = None) -> list[str]:
     """The closing table: what became of the events, or what would be done in check mode, a line for each host that could not be read, and what else is
-    wrong."""
-    lines = [*(planned["preview"] or _outcomes(planned)), *not_looked_at(planned["unread"], planned["told"])]
+    wrong. C(done): per host what came of the step that followed the last pass."""
+    lines = [*(planned["preview"] or _outcomes(planned, done or {})), *not_looked_at(planned["unread"], planned["told"])]
     return [*lines, *(fault["text"] for fault in planned["faults"] if not _is_told(fault, lines))]
 
 
@@ -105,7 +106,20 @@ def _is_told(fault: Json, lines: Sequence[str]) -> bool:
     return any(why in line and all(name in line for name in fault["hosts"]) for line in lines)
 
 
-def _outcomes(planned: Json) -> Iterator[str]:
+def _came_of(last: Json, acted: Json) -> Iterator[tuple[str, str]]:
+    """What came of the steps that follow the last pass of a run, per host. No other pass would tell. C(acted): the results."""
+    for name, results in acted.items():
+        step = (last["hosts"].get(name) or {}).get("step")
+        if not step or step["role"] not in results:
+            continue
+        result, failure = results[step["role"]], results.get("failure")
+        if failure:
+            yield name, f"{step_words(step)}: failed: {failure['message']}"
+        else:
+            yield name, step_words(step, done=True) if result["done"] and result.get("approved") != [] else result["reason"]
+
+
+def _outcomes(planned: Json, done: Mapping[str, str]) -> Iterator[str]:
     """A line for each event and each of its hosts."""
     if not planned["events"]:
         yield no_event("No event names any of the targets", planned["unread"])
@@ -118,7 +132,7 @@ def _outcomes(planned: Json) -> Iterator[str]:
         # Many hosts may wait for one thing that a person must mend.
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, status in event["hosts"].items():
-            said = f"{status['state']}, {status['reason']}"
+            said = f"{status['state']}, {done.get(name) or status['reason']}"
             alike.setdefault((said,) if status["state"] in FAULTS else (said, name), []).append(name)
         yield from (f"    {', '.join(names)}: {said[0]}" for said, names in alike.items())
 
@@ -145,4 +159,5 @@ def _close(known: Known, acted: Json, last: Json) -> Json:
         turns = {name: last["turns"][name] if name in files else [] for name in known}
         return dict(last, acted=acted, files=files, ran=ran, turns=turns, warnings=[])
     failed = any("failure" in results for results in acted.values()) or gather.failed_files(known, last)
-    return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, finished=not (failed and last["once_more"]), warnings=[])
+    table = _table(last, dict(_came_of(last, acted)))
+    return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, table=table, finished=not (failed and last["once_more"]), warnings=[])

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.action.plan import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import WATCH
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import failed_files, failure_of_file, observations
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _last_turns, _table, carried_on, farewells, one_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _came_of, _last_turns, _table, carried_on, farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
@@ -161,6 +161,28 @@ def test_a_time_says_what_it_is():
     assert re.fullmatch(r"web1  draining  1 session  \(for 60 s, drain until \d\d:\d\d:\d\d \S+\)", line)
 
 
+@pytest.mark.parametrize(
+    ("role", "result", "said"),
+    [
+        ("load_balancer", {"done": True, "reason": "www/web1 on lb1 is drain"}, "was taken out of its balancer"),
+        ("load_balancer", {"done": False, "reason": "2 of 3 must stay"}, "2 of 3 must stay"),
+        ("approve_event", {"done": True, "reason": "approved e1", "approved": ["e1"]}, "was approved"),
+        ("approve_event", {"done": True, "reason": "nothing to approve for e1", "approved": []}, "nothing to approve for e1"),
+    ],
+)
+def test_a_run_of_one_step_tells_what_came_of_it(role, result, said):
+    """Its step follows the pass that its lines are about, and no other pass tells of it."""
+    last = {
+        "hosts": {"web1": {"step": {"role": role, "state": "out"}}, "web2": {"step": None}},
+        "preview": [], "unread": {}, "told": [], "faults": [], "memory": {"events": {"e1": {}}},
+        "events": [{"event_type": "Reboot", "event_id": "e1", "resources": ["web1"], "outcome": "in_progress", "hosts": {
+            "web1": {"state": "draining", "reason": "is being taken out"}, "web2": {"state": "waiting", "reason": "1 of 2 in service"}}}],
+    }  # fmt: skip
+    assert _table(last, dict(_came_of(last, {"web1": {role: result}})))[1:] == [f"    web1: draining, {said}", "    web2: waiting, 1 of 2 in service"]
+    failed = {"web1": {role: result, "failure": {"pass": 1, "message": "no"}}}
+    assert "failed: no" in _table(last, dict(_came_of(last, failed)))[1]
+
+
 def test_each_machine_is_told_once_that_the_run_is_over():
     """A host behind a health probe is the machine of its own balancer."""
     hosts = {"web1": {"reached": True}, "web2": {"reached": True}, "web3": {"reached": False}}
@@ -290,7 +312,8 @@ class TestTheLastActs:
     def last(self, **more):
         turn = {"name": "web0", "acts": [{"part": "sent"}], "settings": {}, "options": {"wait": 0.0}, "read_at": None}
         step = {"role": "approve_event", "state": "approved", "event_ids": ["E1"]}
-        last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **more)
+        planned = {"preview": [], "events": [], "unread": {}, "told": [], "faults": []}
+        last = dict(begin({"web0"}), hosts={"web0": {"step": step}}, number=1, once_more=True, finished=False, **planned, **more)
         return dict(last, **_last_turns({"web0": [turn]}, []))
 
     def close(self, act, **more):

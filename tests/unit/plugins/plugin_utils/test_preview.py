@@ -229,7 +229,6 @@ def test_what_is_held_for_an_event_that_stands_in_a_document_and_not_for_us(late
 @pytest.mark.parametrize(
     ("decided", "words"),
     [
-        (None, None),
         ({"role": "load_balancer", "state": "out"}, "goes out of its balancer"),
         ({"role": "load_balancer", "state": "in"}, "forgets what was held for an event that is over"),
         ({"role": "approve_event", "state": "approved"}, "approves"),
