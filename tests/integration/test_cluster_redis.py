@@ -225,8 +225,8 @@ class TestEvents:
 
     @pytest.fixture(name="site")
     def make_site(self, cluster, tmp_path):
-        (tmp_path / "site").mkdir()
-        site = ClusterSite(tmp_path / "site", cluster.nodes, name="cache", type="redis")
+        (tmp_path / "s").mkdir()
+        site = ClusterSite(tmp_path / "s", cluster.nodes, name="cache", type="redis")
         yield site
         site.close()
 
