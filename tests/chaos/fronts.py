@@ -245,7 +245,8 @@ class Probe(Front):
 
     def duties(self):
         file, url = str(self.folder / "{{ inventory_hostname }}-health"), "http://127.0.0.1:{{ probe_port }}/health"
-        return [{"type": "health_probe", "action": "file", "file": file, "url": url, **PROBE}]
+        # The ports of their probes differ, so the settings do not tell that they are one pool.
+        return [{"type": "health_probe", "pool": BACKEND, "action": "file", "file": file, "url": url, **PROBE}]
 
     def host_variables(self, name):
         return {"probe_port": self.port(f"{name} probe")}

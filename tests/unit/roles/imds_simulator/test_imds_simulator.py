@@ -1228,11 +1228,12 @@ def test_a_scenario_plays_by_itself(tmp_path):
         simulator.process.stderr.close()
 
 
-def test_commands_run_with_the_event_and_nobody_waits(tmp_path):
+def test_commands_run_with_the_event_and_nobody_waits(tmp_path, request):
     script = tmp_path / "note it.sh"
     # None of them ends before all is seen.
     goes_on = tmp_path / "goes on"
     goes_on.touch()
+    request.addfinalizer(goes_on.unlink)
     script.write_text(f'#!/bin/sh\ncat > "$1.tmp"; mv "$1.tmp" "$1"; echo said "$2"; while [ -e "{goes_on}" ]; do sleep 0.1; done\n')
     script.chmod(0o755)
     with Simulator(
