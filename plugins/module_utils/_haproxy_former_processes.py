@@ -25,7 +25,7 @@ from __future__ import annotations
 import collections
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     # An address and a port.
     Endpoint = tuple[str, int]
     # The name of a process, its command line without what a reload adds, and its network.
-    Command = tuple[str, list[str], str | None]
+    Command = tuple[str, list[str], Optional[str]]
 
 # States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"

@@ -124,7 +124,7 @@ def report_of(names):
     moments = {"seen": started, "approved": started + 40, "started": started + 60, "gone": started + 80}
     event = {
         "event_id": "e1", "event_type": "Reboot", "event_source": None, "resources": names, "description": None, "duration_in_seconds": None,
-        "not_before": None, "before_run": [], "outcome": "completed", "hosts": {name: {} for name in names}, **moments,
+        "not_before": None, "before_run": [], "outcome": "completed", "hosts": {name: {"state": "restored", "reason": ""} for name in names}, **moments,
     }  # fmt: skip
     run = {"started": started, "updated": started + 120, "passes": 9, "check": False, "finished": True, "failed": False, "messages": [], "continues": None}
     out = [{"from": started, "until": started + 100}]

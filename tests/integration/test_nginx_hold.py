@@ -613,7 +613,7 @@ def test_a_reload_that_does_not_come_is_noticed_and_undone(bed):
     until(lambda: bed.nginx.workers() and not bed.nginx.workers() & workers, 20, "the reload that comes late loads the files as they were")
     bed.hold()
     os.kill(bed.nginx.pid, signal.SIGSTOP)
-    left = bed.up.read_bytes()
+    left, workers = bed.up.read_bytes(), bed.nginx.workers()
     try:
         told = bed.hold(None, "absent")
     finally:
@@ -621,6 +621,7 @@ def test_a_reload_that_does_not_come_is_noticed_and_undone(bed):
     assert told["failed"]
     assert bed.up.read_bytes() == left
     assert [record["phase"] for record in bed.records()] == ["held", "held"]
+    until(lambda: bed.nginx.workers() and not bed.nginx.workers() & workers, 20, "the reload that comes late")
     assert bed.hold(None, "absent")["changed"]
     assert bed.up.read_bytes() == bed.found
 

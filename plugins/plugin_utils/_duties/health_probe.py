@@ -344,13 +344,13 @@ def _apart(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[Poole
         if not alone:
             continue
         mine, host = alone[0]
-        theirs, others = next((pool, hosts) for pool, hosts in found.items() if pool != mine)
+        theirs = next((pool for pool in found if pool != mine), mine)
         so_do = f", and so {'does' if len(alone) == 2 else 'do'} {listed([each.name for _pool, each in alone[1:]])}" if alone[1:] else ""
         yield (
             host.name,
             f"it counts as a pool of its own for graceful_azure_min_in_service{so_do}, because the duties health_probe are not alike"
-            f" ({_difference(dict(mine), dict(theirs), others[0].name)}). So the minimum does not keep it in service. Set the option pool in each of these"
-            " duties: the same where one balancer probes them, another where not",
+            f" ({_difference(dict(mine), dict(theirs), found[theirs][0].name)}). So the minimum does not keep it in service. Set the option pool in each of"
+            " these duties: the same where one balancer probes them, another where not",
         )
 
 
