@@ -448,16 +448,19 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
     condition = CONDITIONS[answer["condition"]]
     in_rotation = may_send(result)
     new = bool(result.get("new_connections"))
-    count = None
+    count = out_since = None
     if not in_rotation:
         # What came since the look before is not counted by anybody, but what was closed a moment before this look tells of it.
         recent = result["closed_ago"] < result["quiet_for"] + RECENT
         process = f"came before {result['clock']}" if new or recent else "nothing came"
         count = Count(process, result["clock"], 0, result["quiet_for"], result.get("at"))
+        failing_for, at = answer["failing_for"], result.get("at")
+        out_since = None if failing_for is None or at is None else at - max(0.0, failing_for - float(settings["notice"]))
     return Place(
         name=label,
         machine=settings["host"],
         in_rotation=in_rotation,
+        out_since=out_since,
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=_passes(result),
         busy=health_answer(place_name(settings), result, settings["url"]),

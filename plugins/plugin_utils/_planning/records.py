@@ -149,7 +149,9 @@ def _note_since(host: Host, event: Event, record: Record, entry: Entry, clock: C
     provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))
     if provider is None or dates is None:
         return
-    out = min(max(filter(None, map(clock.ours, dates)), default=clock.now), clock.now)
+    put = max(filter(None, map(clock.ours, dates)), default=clock.now)
+    # Until its balancer must have noticed, the run that took it out counted it as in rotation.
+    out = min(max([put, *(place.out_since for place in host.places if place.out_since is not None)]), clock.now)
     known = host.held_since.setdefault(event.key, out)
     # If the balancer lost its state, the host is in rotation again and its time begins again. Another run may have seen that, too.
     if host.in_rotation:

@@ -72,7 +72,7 @@ class Probed(Model):
             "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed,
             "noted": not mine["events"] or mine["boot"] == mine["noted"] and not mine["cut_off"], "restoring": False,
         }  # fmt: skip
-        left = max(0.0, NOTICE - elapsed) if fails else None
+        left = max(0.0, self.balancer_of(name)["notice"] - elapsed) if fails else None
         passes = not fails if mine["url_passes"] is None else mine["url_passes"]
         probe = {"passes": passes, "said": None if passes else "status 500"}
         holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
@@ -251,6 +251,21 @@ def test_a_run_that_was_killed_is_continued_from_the_record_on_the_host():
     site.killed()
     site.over("e1")
     assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_time_to_drain_begins_at_the_same_moment_for_a_run_that_goes_on(is_killed):
+    """Also if no run was there when the balancer must have noticed."""
+    site = Probed(entries={"web1": {"threshold": 26}})
+    site.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    noticed = site.answers["web1"]["fails_since"] + 132.0
+    if is_killed:
+        site.now = noticed + 30.0
+        site.killed()
+    told = {site.go()["hosts"]["web1"]["until"] for _pass in range(90)} - {None}
+    assert len(told) == 1 and told.pop() == pytest.approx(noticed + site.settings["web1"]["drain_host"]["timeout"], abs=2 * site.pass_seconds)
 
 
 def test_a_run_that_was_cut_off_after_the_change_and_before_the_record_is_continued():
