@@ -91,7 +91,8 @@ class Nginx:
         """Find the master process and its configuration file."""
         deadline = self._monotonic() + NEW_SECONDS
         known, mine = self._masters()
-        while any(self._is_new(pid, mine) for pid in mine) and self._monotonic() < deadline:
+        # One that has its own title by now was a new worker when the list was made.
+        while any(self._is_new(pid, mine) or not self._title(pid).startswith(MASTER) for pid in mine) and self._monotonic() < deadline:
             self._sleep(LOOK_SECONDS)
             known, mine = self._masters()
         self.pid = self._one_that_serves(mine, known)

@@ -66,6 +66,19 @@ def test_a_new_worker_bears_the_title_of_its_master_for_a_moment(machine):
     assert machine.find() == (FORMER, []) and machine.now < NEW_SECONDS
 
 
+def test_a_new_worker_that_got_its_title_after_it_was_listed_replaces_nothing(machine, monkeypatch):
+    machine.start(NEW, FORMER, MASTER % machine.folder)
+    masters = Nginx._masters
+
+    def listed(nginx):
+        found = masters(nginx)
+        machine.rename(NEW, WORKER)
+        return found
+
+    monkeypatch.setattr(Nginx, "_masters", listed)
+    assert machine.find() == (FORMER, []) and machine.now < NEW_SECONDS
+
+
 def test_a_master_process_that_replaces_another_has_no_workers_for_a_moment(machine):
     machine.start(NEW, FORMER, MASTER % machine.folder)
     machine.later = {3: [lambda: machine.start(104, NEW, WORKER), lambda: machine.rename(101, WORKER + " is shutting down")]}
