@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
     Target,
     decide,
     lines,
+    look_at_host,
     read_options,
     read_places,
     released,
@@ -29,11 +30,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 FOLDER = "graceful_azure_state_dir"
+OF_LOOK = (OBSERVE_TIMEOUT, "graceful_azure_resource_name")
+"""What the look at a host reads."""
 RESULTS = {"everything": "restore_service_result", "servers": "load_balancer_result"}
 """Where the role leaves its result that releases so much."""
 
@@ -66,10 +70,11 @@ class ActionModule(ControllerAction):
     def _places(self, task_vars):
         """Where the records of this host are, and the folders of the machines."""
         name, hostvars = task_vars["inventory_hostname"], task_vars["hostvars"]
-        variables, unresolved = resolve(self._templar, (*VARIABLES, FOLDER), task_vars)
+        variables, unresolved = resolve(self._templar, (*VARIABLES, *OF_LOOK, FOLDER), task_vars)
+        look, slips = look_at_host(name, variables)
         places, wrong = read_places(name, {**variables, **written_former(task_vars)}, hostvars)
         folders = {name: variables.get(FOLDER)}
-        mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + wrong
+        mistakes = [f"{name}: {mistake}" for mistake in unresolved.values()] + slips + wrong
         for machine in (place["machine"] for place in places):
             if machine in hostvars and machine not in folders:
                 found, unresolved = resolve(self._templar, [FOLDER], _variables(hostvars, machine))
@@ -81,6 +86,7 @@ class ActionModule(ControllerAction):
         return {
             "connection": usual_connection(),
             "unsaid_connections": unsaid_connections(connections, usual_connection()),
+            "look": look,
             "machines": [{"name": machine, "state_dir": folder} for machine, folder in folders.items()],
             "places": [dict(place, options=_with_folder(place["options"], folders[place["machine"]])) for place in places],
         }

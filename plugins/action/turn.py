@@ -139,6 +139,14 @@ class ActionModule(LookAction):
         return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
 
     def _look(self, turn, task_vars, news, at_once):
+        result = {}
+        for _try in range(turn.get("tries", 1)):
+            result = self._look_once(turn, task_vars, news, at_once)
+            if not result.get("cut_off"):
+                break
+        return result
+
+    def _look_once(self, turn, task_vars, news, at_once):
         if "module" in turn:
             return self.look_at_balancer(TRAFFIC[turn["provider"]], turn["module"], self._with_own(turn["module"], turn["options"]), task_vars, news)
         options = self._with_own("host_observation", turn["options"])

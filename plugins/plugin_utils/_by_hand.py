@@ -22,8 +22,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT, too_slow
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -114,13 +117,22 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
     return places, [f"{name}: {mistake}" for mistake in mistakes]
 
 
+def look_at_host(name: str, variables: Variables) -> tuple[Json, list[str]]:
+    """The look at a host, as a turn, and every mistake as a sentence. C(variables): those that are set, among them of the look."""
+    mistakes: list[str] = []
+    timeout = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1) if OBSERVE_TIMEOUT in variables else None
+    given = {"timeout": timeout, "resource_name": variables.get("graceful_azure_resource_name")}
+    options = {option: value for option, value in given.items() if value is not None}
+    return {"name": name, "options": options, "tries": TRIES}, [f"{name}: {mistake}" for mistake in mistakes]
+
+
 def _places_of(name: str, address: str | None, provider: TrafficDuty, entry: Json) -> list[Json]:
     """The places at one balancer. C(entry): it as in C(graceful_azure_duties)."""
     settings = settings_of(provider.name, entry, name, address)
     looks = provider.looks([(name, settings)], {}, lambda _host, _key: [])
     known = {"provider": provider.name, "server": settings["server"]}
     # A look that waits for nothing also ends in time if what it asks is silent.
-    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0)) for look in looks]
+    return [dict(known, machine=look.machine, key=look.key, module=look.module, options=dict(look.options, timeout=0.0), tries=TRIES) for look in looks]
 
 
 def decide(
@@ -249,9 +261,10 @@ def _may_release(name: str, target: Target, gone: bool) -> Verdict:
         return no(Reason(Kind.MISTAKE, f"{name}: {printable(host['fatal'])}. Nothing is released"))
     if host["reached"] or gone:
         return Verdict(True)
-    missed = "read" if "cut_off" in host else "reached"
+    if "cut_off" in host:
+        return no(Reason(Kind.UNREAD, f"{too_slow(name, str(printable(host['error'])))}. {NOTHING}"))
     why = (
-        f"{name} cannot be {missed} ({printable(host['error'])}): nothing is released. If it is gone for good,"
+        f"{name} cannot be reached ({printable(host['error'])}): nothing is released. If it is gone for good,"
         " holds_gone: true gives back its servers on the balancers and leaves the host itself alone"
     )
     return no(Reason(Kind.UNREAD, why))

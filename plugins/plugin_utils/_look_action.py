@@ -126,7 +126,7 @@ class LookAction(ActionBase):
                 self._connection.close()
                 return {"acts": [], "look": {"ended": True, "changed": False, "began": began, "watched": time.time()}}
             self._connection._shell.tmpdir = None
-            said = f"it answers, and the look did not come to its end within {seconds:g} s"
+            said = f"the machine is reached, but did not finish its answer within {seconds:g} s"
             # It says for how long the machine is spared, which need not be as long as acts may take.
             lost, failure = UNREACHABLE, {"reached": False, "cut_off": of_look, "error": said}
         except AnsibleAuthenticationFailure as error:

@@ -30,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_address,
     check_boolean,
     check_imds_url,
+    check_number,
     check_path,
     check_port,
     port,
@@ -38,6 +39,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import PLATFORMS, VARIABLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._task_files import task_file_problem
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Specs, Variables
 
@@ -217,7 +219,7 @@ def names_for_run() -> set[str]:
 def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads."""
     names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS}
-    names |= {"graceful_azure_state_dir", "graceful_azure_imds_url", "graceful_azure_resource_name"}
+    names |= {"graceful_azure_state_dir", "graceful_azure_imds_url", "graceful_azure_resource_name", OBSERVE_TIMEOUT}
     return names if role == "approve_event" else {*names, DUTIES}
 
 
@@ -245,6 +247,8 @@ def read_role(
         "used": {option[len(role) + 1 :]: value for option, value in used.items()},
         "resource_name": str(name_in_azure) if former.is_set(name_in_azure) else None,
     }
+    if former.is_set(variables.get(OBSERVE_TIMEOUT)):
+        settings["used"]["observe_timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1)
     if role == "approve_event":
         settings["outside"] = _outside_of(given, mistakes)
         if settings["outside"]:

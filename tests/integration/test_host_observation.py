@@ -52,7 +52,7 @@ def test_a_host_that_does_not_come_to_an_end_is_cut_off(tmp_path, host):
     try:
         seen = done["looked"]
         assert done.status == 0 and seen["reached"] is False and "fatal" not in seen, done.output
-        assert "did not come to its end within 5.1 s" in seen["error"]
+        assert "did not finish its answer within 5.1 s" in seen["error"]
         # Begun once, though three tries more were allowed, and nothing is left of it on the controller but the connection that later tasks share.
         assert len((tmp_path / "pids").read_text().split()) == 1
         until(lambda: all("[mux]" in line for line in running(str(tmp_path / "cp"))), 5, lambda: running(str(tmp_path / "cp")))

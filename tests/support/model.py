@@ -203,7 +203,7 @@ class Model:
         if host["slow"]:
             return {
                 "reached": False,
-                "error": "it answers, and the look did not come to its end within 5 s",
+                "error": "the machine is reached, but did not finish its answer within 5 s",
                 "cut_off": 5.0,
                 "at": self.now,
                 "began": self.now - 5,

@@ -69,6 +69,8 @@ THINGS = {"service_hold": "services", "iis_hold": "IIS", "cluster_hold": "cluste
 """What these modules change on a host, as people call it."""
 TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
+TRIES = 3
+"""How often a machine that does not answer in time is asked at all where no next pass asks it again."""
 
 
 def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_timeout: float = 5.0) -> Turns:

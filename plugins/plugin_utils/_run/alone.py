@@ -23,11 +23,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, host_options, idle_options, machine_looks, with_acts
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, TRIES, host_options, idle_options, machine_looks, with_acts
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, details_of, events_of_hold, kept
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_changed, is_unreachable, together
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_changed, is_unreachable, together, too_slow
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, StepJson, Turn
@@ -66,7 +66,7 @@ def begin(role: str, name: str, settings: Json, now: float, check: bool = False)
         "name": name,
         "used": used,
         "settings": whole,
-        "run": dict(run, sleep=1.0, observe_timeout=READ),
+        "run": dict(run, sleep=1.0, observe_timeout=used.get("observe_timeout") or READ),
         # Like no number of another run in the same playbook.
         "number": int(now * 1000),
         "until": now + limit,
@@ -96,7 +96,7 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
     C(pause) (seconds to wait before), C(finished), C(result) (of the role), and C(failure) (why it failed, or empty).
     """
     this = Pass(facts, last, now)
-    found = this.files_left() if last.get("files_left") is not None else this.failed() or this.file() or _ROLES[last["role"]](this)
+    found = this.files_left() if last.get("files_left") is not None else this.failed() or this.slow() or this.file() or _ROLES[last["role"]](this)
     unchanged = {key: last[key] for key in ("role", "name", "used", "settings", "run", "until", "step", "notes", "ran", "result")}
     always = {
         "number": last["number"] + 1,
@@ -202,6 +202,12 @@ class Pass:
         """The end of the role if a step or a task file has failed."""
         return self.end(self.result, self.trouble) if self.trouble else None
 
+    def slow(self) -> Json | None:
+        """The end of the role if its host answers and was never read in time. It is not called out of reach."""
+        if not self.host.observation.cut_off or self.was_met or self.host.settings.outside:
+            return None
+        return self.end(dict(UNFINISHED, reason=too_slow(self.name, self.host.why_silent)))
+
     def file(self) -> Json | None:
         """The task file of the user's own for which the last step waits. It runs at least once, and while the role waits again and again."""
         if self.check:
@@ -243,7 +249,8 @@ class Pass:
         observation = self.host.observation
         ports = self.host.ports if self.last["role"] == "drain_host" else []
         known = self.host.settings.resource_name or observation.resource_name
-        return {"name": self.name, "options": host_options(seconds, ports, known, **more), "read_at": observation.at}
+        options = host_options(max(seconds, self.used.get("observe_timeout") or 0.0), ports, known, **more)
+        return {"name": self.name, "options": options, "read_at": observation.at, "tries": TRIES}
 
     def turns(self, *turns: Turn, pause: float = 0.0) -> Json:
         return {"turns": {self.name: list(turns)}, "pause": pause}

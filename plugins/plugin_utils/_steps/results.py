@@ -18,6 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 UNREACHABLE = "the host cannot be reached"
+OBSERVE_TIMEOUT = "handle_events_observe_timeout"
+"""Also playbooks and roles that are no run of events read it."""
 NOTHING: Result = MappingProxyType({"skipped": True})
 """The result of a task that had nothing to do."""
 RoleResult = dict[str, Any]
@@ -39,6 +41,11 @@ def is_skipped(result: Result) -> bool:
 
 def is_changed(result: Result) -> bool:
     return bool(result.get("changed"))
+
+
+def too_slow(name: str, why: str) -> str:
+    """A sentence about a host that answers, and never in time. C(why): the error of the last look."""
+    return f"{name} is slow: {why}. Run it again, or set {OBSERVE_TIMEOUT}, such as to 30"
 
 
 def is_done(result: Result) -> bool:

@@ -93,11 +93,18 @@ class TestPlaces:
         found = action._places(task_vars({"web1": {**behind(hosts=["web1"]), "graceful_azure_state_dir": "/web"}}, ["web1"]))
         assert len(found["machines"]) == 1 and found["places"][0]["options"]["state_dir"] == "/web"
 
+    def test_the_look_at_a_host_is_tried_again_and_may_take_as_long_as_is_set(self, action):
+        assert action._places(task_vars({"web1": {}}, ["web1"]))["look"] == {"name": "web1", "options": {}, "tries": 3}
+        set_for_it = {"handle_events_observe_timeout": "30", "graceful_azure_resource_name": "vm1"}
+        look = action._places(task_vars({"web1": set_for_it}, ["web1"]))["look"]
+        assert look["options"] == {"timeout": 30.0, "resource_name": "vm1"}
+
     @pytest.mark.parametrize(
         ("of_host", "of_balancer", "said"),
         [
             (behind(hosts=["lb9"]), {}, "web1: graceful_azure_duties[0].hosts: 'lb9' is not in the inventory"),
             (behind(hosts="lb1"), {}, "web1: graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"),
+            ({"handle_events_observe_timeout": "x"}, {}, "web1: handle_events_observe_timeout: 'x' is not a number of seconds from 0.1 up"),
             ({"graceful_azure_duties": "{{ x }}"}, {}, "web1: graceful_azure_duties: '{{ x }}' cannot be resolved: 'x' is undefined"),
             ({}, {"graceful_azure_state_dir": "{{ x }}"}, "lb1: graceful_azure_state_dir: '{{ x }}' cannot be resolved: 'x' is undefined"),
         ],

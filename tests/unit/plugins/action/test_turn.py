@@ -92,6 +92,23 @@ def test_a_host_that_cannot_be_reached_is_asked_once(take):
     assert waits(take(ACTS, cluster_hold={"unreachable": True, "msg": "no route"})) == []
 
 
+@pytest.mark.parametrize(("tries", "slow", "asked"), [(3, 9, 3), (3, 1, 2), (None, 9, 1)])
+def test_a_machine_that_is_slow_is_asked_again_where_no_pass_follows(monkeypatch, tries, slow, asked):
+    looks = []
+
+    def ask(self, *_args, **_more):
+        looks.append(True)
+        return {"look": {"reached": False, "cut_off": 5.0} if len(looks) <= slow else {"reached": True, "changed": False}, "acts": []}
+
+    monkeypatch.setattr(turn_action.LookAction, "run", lambda self, tmp=None, task_vars=None: {})
+    monkeypatch.setattr(turn_action.LookAction, "ask", ask)
+    action = turn_action.ActionModule.__new__(turn_action.ActionModule)
+    turn = {"name": "web1", "options": {}, **({"tries": tries} if tries else {})}
+    action._task = SimpleNamespace(args={"turn": turn}, delegate_to=None)
+    found = action.run(task_vars={"inventory_hostname": "web1", "hostvars": {}})
+    assert (len(looks), found["reached"]) == (asked, asked > slow)
+
+
 def test_a_machine_that_hangs_does_not_keep_the_run_from_its_end(monkeypatch):
     monkeypatch.setattr(_look_action, "GRACE", 0.1)
     monkeypatch.setattr(_look_action, "GRACE_EACH", 0.0)

@@ -39,7 +39,10 @@ class Role:
 
     def __init__(self, role, check=False, duties=(HAPROXY,), **variables):
         self.now, self.boot = 1000.0, "a"
-        known = {"graceful_azure_duties": list(duties), **{key if key.startswith("graceful") else f"{role}_{key}": value for key, value in variables.items()}}
+        known = {
+            "graceful_azure_duties": list(duties),
+            **{key if key.startswith(("graceful", "handle")) else f"{role}_{key}": value for key, value in variables.items()},
+        }
         known = {key.replace("approve_event_approve_event", "approve_event"): value for key, value in known.items()}
         settings, mistakes = read_role(role, "web1", known, {"web1", "web2", "lb1", "lb2"})
         assert mistakes == []
@@ -162,6 +165,19 @@ class TestRestoreService:
         told = self.back().tell(reached=False, error="no route", events=None, holds=None)
         assert (told["finished"], told["failure"]) == (True, "web1 is not restored; the host cannot be reached")
         assert self.back(wait=False).tell(reached=False, error="no route", events=None, holds=None)["failure"] == ""
+
+    def test_a_host_that_answers_too_slowly_is_not_called_out_of_reach(self):
+        slow = {"reached": False, "cut_off": 6.0, "error": "not within 6 s", "events": None, "holds": None}
+        role = self.back()
+        assert [turn["tries"] for turn in role.turns()] == [3]
+        said = "web1 is slow: not within 6 s. Run it again, or set handle_events_observe_timeout, such as to 30"
+        assert role.tell(**slow)["failure"] == said
+        step = self.back(wait=False).tell(**slow)
+        assert (step["failure"], step["result"]["done"], step["result"]["reason"]) == ("", False, said)
+
+    def test_how_long_a_look_may_take_can_be_set(self):
+        assert self.back().options()["timeout"] == 1.0
+        assert self.back(handle_events_observe_timeout=30).options()["timeout"] == 30.0
 
     def test_a_host_that_is_lost_later_is_waited_for(self):
         role = self.back(duties=["app"])

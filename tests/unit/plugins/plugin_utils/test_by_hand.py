@@ -45,7 +45,7 @@ def service(name, *events):
 def place_at(machine, socket, server="web1", absent="unknown"):
     # It waits for nothing. So a look at what is silent says so, and is not cut off.
     options = {"socket": socket, "servers": [server], "absent": absent, "addresses": [], "timeout": 0.0}
-    return {"machine": machine, "key": f"{machine} {socket}", "provider": "haproxy", "server": server, "module": "haproxy_info", "options": options}
+    return {"machine": machine, "key": f"{machine} {socket}", "provider": "haproxy", "server": server, "module": "haproxy_info", "options": options, "tries": 3}
 
 
 def look(*holds, machine="lb1", socket=SOCKET, others=(), **more):
@@ -397,9 +397,12 @@ class TestRelease:
         assert self.released(outcome) == {"web1": "servers", "web2": "everything"} and outcome["hosts"]["web1"]["refused"] == ""
 
     def test_a_host_that_answers_is_not_called_out_of_reach(self):
-        slow = {"reached": False, "cut_off": 5.0, "error": "it answers, and the look did not come to its end within 5 s"}
+        slow = {"reached": False, "cut_off": 5.0, "error": "the machine is reached, but did not finish its answer within 5 s"}
         refused = self.site(web1=(slow, [])).decide(release=True)["hosts"]["web1"]["refused"]
-        assert refused.startswith("web1 cannot be read (it answers, and the look did not come to its end within 5 s): nothing is released.")
+        assert refused == (
+            "web1 is slow: the machine is reached, but did not finish its answer within 5 s. Run it again, or set handle_events_observe_timeout, such as to 30."
+            " Nothing is released."
+        )
 
     def test_records_of_another_host_are_not_released(self):
         others = {"reached": True, "of_others": True, "fatal": "its folder has records of app1", "holds": None}
@@ -499,7 +502,7 @@ class TestAMadeUpProvider:
 
     def test_its_holds_are_shown_and_released(self):
         places, mistakes = read_places("web1", {"graceful_azure_duties": [{"type": "gates"}]})
-        wanted = {"provider": "gates", "server": "web1", "machine": "lb1", "key": "the porter", "module": "gates_info"}
+        wanted = {"provider": "gates", "server": "web1", "machine": "lb1", "key": "the porter", "module": "gates_info", "tries": 3}
         wanted["options"] = {"gates": ["web1"], "timeout": 0.0}
         assert (places, mistakes) == ([wanted], [])
         seen = {"reached": True, "holds": [self.gate("web1"), self.gate("web4")], "other_holds": [self.gate("web7")], "place": places[0]}

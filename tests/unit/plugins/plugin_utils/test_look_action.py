@@ -55,7 +55,7 @@ def look(action, execute, seconds=0.1, is_unwanted=None):
 def test_a_look_that_hangs_is_cut_off_and_its_process_ended(action):
     result, seconds = look(action, lambda: action.start().communicate())
     assert 0.2 <= seconds < patient(2)
-    assert result["reached"] is False and "fatal" not in result and "did not come to its end within 0.2 s" in result["error"]
+    assert result["reached"] is False and "fatal" not in result and "did not finish its answer within 0.2 s" in result["error"]
     assert action.process.wait(patient(5)) == -signal.SIGTERM
     assert action._connection._shell.tmpdir is None
 

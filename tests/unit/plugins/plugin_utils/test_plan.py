@@ -2575,7 +2575,8 @@ class TestNobodyWatches:
         model.hosts["web1"]["slow"] = True
         outcome = model.finish()
         assert outcome["messages"] == [
-            "web1: it cannot be read, and no event is known that names it, so nobody watches it: it answers, and the look did not come to its end within 5 s."
+            "web1: it cannot be read, and no event is known that names it, so nobody watches it: the machine is reached,"
+            " but did not finish its answer within 5 s."
             " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it",
             "none of the targets could be read",
         ]
@@ -2587,7 +2588,7 @@ class TestNobodyWatches:
         model.hosts["web1"]["slow"] = True
         outcome = model.go()
         assert state(outcome, "web1") == "unobserved"
-        assert outcome["hosts"]["web1"]["reason"] == "it answers, and the look did not come to its end within 5 s"
+        assert outcome["hosts"]["web1"]["reason"] == "the machine is reached, but did not finish its answer within 5 s"
 
     def test_it_may_come_back_meanwhile(self):
         model = Model()

@@ -32,7 +32,7 @@ def test_no_event():
 def test_a_balancer_that_was_slow_once_is_looked_at_once_more():
     model = Model(balancers=("lb1",))
     model.run.update(check=True, wait=False)
-    model.down_balancers["lb1"] = {"reached": False, "error": "the look did not come to its end within 11 s"}
+    model.down_balancers["lb1"] = {"reached": False, "error": "did not finish its answer within 11 s"}
     assert not model.go()["finished"]
     model.down_balancers.clear()
     outcome = model.go()
@@ -53,7 +53,7 @@ def test_a_look_that_takes_too_long_is_repeated_for_as_long_as_a_run_would(machi
     def is_slow(slow):
         model.hosts["web1"]["slow"] = slow and machine == "host"
         if slow and machine == "balancer":
-            model.down_balancers["lb1"] = {"reached": False, "cut_off": 11.0, "error": "it answers, and the look did not come to its end within 11 s"}
+            model.down_balancers["lb1"] = {"reached": False, "cut_off": 11.0, "error": "the machine is reached, but did not finish its answer within 11 s"}
         else:
             model.down_balancers.clear()
 
