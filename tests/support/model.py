@@ -199,7 +199,7 @@ class Model:
     def observe_host(self, name):
         host = self.hosts[name]
         if host["silent"]:
-            return {"reached": False, "error": "timed out", "at": self.now}
+            return {"reached": False, "error": host["silent"] if isinstance(host["silent"], str) else "timed out", "at": self.now}
         if host["slow"]:
             return {
                 "reached": False,

@@ -41,6 +41,8 @@ WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
+OF_MACHINES_OFF = ("timed out", "no route to host", "unreachable")
+"""What connections say of a machine that may be switched off."""
 QUIET_PATIENCE = 30.0
 """Seconds beyond twice C(quiet) for which a run of one step waits until that time is over."""
 
@@ -335,8 +337,12 @@ def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
         yield Reason(Kind.UNREAD, f"its metadata service cannot be read: {host.observation.error}")
     if is_lost(host, observed):
         missed = "read" if host.observation.cut_off else "reached"
-        why = f"it cannot be {missed}, and no event is known that names it, so nobody watches it: {why_unread(host)}."
-        yield Reason(Kind.UNREAD, f"{why} Mend it, leave it out of the target, or set graceful_azure_may_be_off for it")
+        why = f"it cannot be {missed}, and no event is known that names it, so nobody watches it: {why_unread(host).rstrip('.')}."
+        # A host that answers, or refuses ssh, is not off.
+        is_off = any(words in why_unread(host).lower() for words in OF_MACHINES_OFF)
+        off = "; if it may be switched off, set graceful_azure_may_be_off for it" if is_off else ""
+        mend = "Set handle_events_observe_timeout, such as to 30" if host.observation.cut_off else "Mend it"
+        yield Reason(Kind.UNREAD, f"{why} {mend}, or leave it out of the target{off}")
 
 
 def _waited_for(event: Event, statuses: Statuses) -> str:

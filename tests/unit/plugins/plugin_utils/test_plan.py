@@ -2570,6 +2570,12 @@ class TestNobodyWatches:
         assert message.startswith("web3: it cannot be reached") and "timed out" in message and "graceful_azure_may_be_off" in message
         assert outcome["unread"] == {"web3": "timed out"}
 
+    def test_a_host_that_refuses_ssh_is_not_off(self):
+        model = Model(hosts=2)
+        model.hosts["web2"]["silent"] = "Failed to connect to the host via ssh: Host key verification failed."
+        (message,) = model.finish()["messages"]
+        assert message.endswith("Host key verification failed. Mend it, or leave it out of the target")
+
     def test_what_answers_and_is_too_slow_is_not_called_silent(self):
         model = Model(hosts=1)
         model.hosts["web1"]["slow"] = True
@@ -2577,7 +2583,7 @@ class TestNobodyWatches:
         assert outcome["messages"] == [
             "web1: it cannot be read, and no event is known that names it, so nobody watches it: the machine is reached,"
             " but did not finish its answer within 5 s."
-            " Mend it, leave it out of the target, or set graceful_azure_may_be_off for it",
+            " Set handle_events_observe_timeout, such as to 30, or leave it out of the target",
             "none of the targets could be read",
         ]
 
