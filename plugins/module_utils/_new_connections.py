@@ -75,6 +75,8 @@ class Arrivals:
         self._last = self.began - min(closed.values(), default=TIME_WAIT_SECONDS)
         # How many have come, by local port.
         self.new: dict[int, int] = {}
+        # Whom the last one came from, by local port.
+        self.peers: dict[int, str] = {}
 
     def read(self) -> tuple[set[Connection], float]:
         """The connections that are there now, and the time. ``see`` takes them."""
@@ -87,6 +89,7 @@ class Arrivals:
         found = {connection for connection in found if connection[1:] != but}
         for connection in found - self._known:
             self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+            self.peers[connection[0]] = connection[1]
             self._last = self.at
         # A pair that has gone may come again.
         self._known = found

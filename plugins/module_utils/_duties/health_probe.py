@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+    from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
 ANSWER_SECONDS = 2.0
 ERRORS = (ProbeError, ConnectionsError)
@@ -74,7 +75,7 @@ class HealthProbeDuty(Duty):
         look = self._look.see()
         arrivals.see()
         before, self._before = self._before, dict(arrivals.new)
-        came = [{"port": port, "count": count - before.get(port, 0)} for port, count in sorted(arrivals.new.items()) if count > before.get(port, 0)]
+        came = _came(arrivals, before)
         answer = look["answer"]
         busy = list(health_answer("the health answer (%s)" % self._on, dict(look, new_connections=came), self._url))
         busy += ["%s from %s on port %s" % (plural(entry["count"], "connection"), entry["peer"], entry["port"]) for entry in look["connections"]]
@@ -196,7 +197,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         seen = look.see()
     return dict(
         seen,
-        new_connections=[{"port": port, "count": look.arrivals.new[port]} for port in sorted(look.arrivals.new)],
+        new_connections=_came(look.arrivals, {}),
         quiet_for=round(quiet_for(), 3),
         closed_ago=round(look.arrivals.closed_ago, 3),
         idle=not problem and is_idle(seen) and quiet_for() >= quiet,
@@ -205,6 +206,12 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         clock=health.clock(),
         time=utc_now(),
     )
+
+
+def _came(arrivals: Arrivals, before: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The new connections of each port, with the peer of the last. ``before``: how many had come before, by port."""
+    new = {port: count - before.get(port, 0) for port, count in sorted(arrivals.new.items())}
+    return [{"port": port, "count": count, "peer": arrivals.peers[port]} for port, count in new.items() if count > 0]
 
 
 def quiet_since_noticed(seen: Mapping[str, Any], quiet_for: float, notice: float) -> float:

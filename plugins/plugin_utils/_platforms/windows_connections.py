@@ -79,6 +79,7 @@ class Arrivals:
         # What the host asks itself is no request of a user's.
         self._ignored = {*ignored, *own_addresses(windows.look().addresses)}
         self.new: dict[int, int] = {}
+        self.peers: dict[int, str] = {}
         self.began = self.at = self._last = monotonic()
         self._known: set[Connection] | None = None
         self._ended_before = False
@@ -100,6 +101,7 @@ class Arrivals:
             else:
                 for connection in found - self._known:
                     self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+                    self.peers[connection[0]] = connection[1]
                     self._last = self._monotonic()
             self._known = found
 

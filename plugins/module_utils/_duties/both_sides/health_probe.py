@@ -106,7 +106,10 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
     elif look.get("new_connections"):
-        found.extend("%s came to port %s" % (plural(entry["count"], "new connection"), entry["port"]) for entry in look["new_connections"])
+        found.extend(
+            "%s came to port %s%s from %s" % (plural(entry["count"], "new connection"), entry["port"], ", the last" * (entry["count"] > 1), entry["peer"])
+            for entry in look["new_connections"]
+        )
     return tuple(found)
 
 

@@ -214,7 +214,7 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
     monkeypatch.setattr(_health_probe, "SAMPLE_SECONDS", 0.001)
     host.hold("A")
     told = host.see(url="http://localhost/health", ports=[80])
-    assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2}]
+    assert slept == [True] and told["new_connections"] == [{"port": 80, "count": 2, "peer": "10.0.0.4"}]
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)

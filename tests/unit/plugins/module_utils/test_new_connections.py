@@ -46,6 +46,7 @@ def test_what_comes_between_two_readings_is_counted():
         connect(listener, port)
         arrivals.see()
         assert arrivals.new == {port: 2} and arrivals.quiet_for == 0.0
+        assert arrivals.peers == {port: "127.0.0.1"}
         time.sleep(0.05)
         arrivals.see()
         assert arrivals.new == {port: 2} and arrivals.quiet_for >= 0.05

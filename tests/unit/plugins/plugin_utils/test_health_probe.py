@@ -210,7 +210,8 @@ def test_what_is_still_there():
     assert still_there(look()) == () and not words.may_send(look())
     assert still_there(look(notice_left=8.2)) == ("the balancer notices within 9 s",)
     assert words.may_send(look(notice_left=8.2))
-    assert still_there(look(new=[{"port": 8080, "count": 3}])) == ("3 new connections came to port 8080",)
+    assert still_there(look(new=[{"port": 8080, "count": 3, "peer": "10.0.0.10"}])) == ("3 new connections came to port 8080, the last from 10.0.0.10",)
+    assert still_there(look(new=[{"port": 80, "count": 1, "peer": "10.0.0.10"}])) == ("1 new connection came to port 80 from 10.0.0.10",)
     wrong = look(probe={"passes": True, "said": None})
     assert words.may_send(wrong) and "http://localhost:8080/health still passes although /run/maintenance is there" in still_there(wrong)[0]
     assert still_there(look(state="passing")) == ("the health answer (/run/maintenance) passes",)
