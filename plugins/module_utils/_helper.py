@@ -100,7 +100,7 @@ def start(name: str, handle: Handle, places: Sequence[str] = PLACES) -> str | No
     """
     if len(os.listdir("/proc/self/task")) > 1:
         # A fork has none of them, but all their locks.
-        return "Threads of the module still run, such as one that waits for a name server."
+        return "It cannot be started while a thread of the first task still waits, such as for a name server."
     said, says = os.pipe()
     try:
         pid = os.fork()

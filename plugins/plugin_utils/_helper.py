@@ -76,7 +76,10 @@ def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[
         why = result.pop("helper", None)
     if why:
         result["by_module"] = True
-        result["warnings"] = [*(result.get("warnings") or ()), f"{machine}: requests start modules there, which is slow. {why}"]
+        result["warnings"] = [
+            *(result.get("warnings") or ()),
+            f"{machine}: no helper process answers there, so each task starts Python anew, which takes longer and harms nothing. {why}",
+        ]
     return result
 
 

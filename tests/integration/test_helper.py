@@ -87,7 +87,7 @@ def pipelining(request):
 
 
 def came_from(result):
-    assert "requests start modules" not in " ".join(result.get("warnings") or ())
+    assert "starts Python anew" not in " ".join(result.get("warnings") or ())
     return "helper" if result["is_helper"] else "module"
 
 
@@ -265,7 +265,7 @@ def test_a_run_comes_to_the_same_with_helpers_and_without(bed, is_wanted):
     try:
         with Seen(bed) as seen:
             run = site.see_a_reboot_through()
-        assert "requests start modules" not in run.output
+        assert "starts Python anew" not in run.output
         # Of each host, and of the machine of HAProxy.
         assert len(seen.leaders) == (3 if is_wanted else 0)
         until(bed.is_clean, 2, "the end of the helpers")

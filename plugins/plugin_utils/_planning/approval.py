@@ -206,7 +206,7 @@ def _unsafe(event: Event, observed: Observed, leaving: set[str]) -> tuple[str, V
             return host.name, no(Reason(Kind.TIME, "its balancer is looked at once more"))
         short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
-            return host.name, no(short, until=yields_at(host, [event]))
+            return host.name, no(short, until=yields_at(host, [event]) if short.kind is Kind.MINIMUM else None)
     return None
 
 

@@ -185,7 +185,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         least = None if must_yield(host, events, observed.now) else host.settings.min_in_service
         short = None if least is None else below_minimum(host, observed.hosts, leaving)
         if short:
-            waiting.update(((name, event.key), no(short, until=yields_at(host, events))) for event in events)
+            waiting.update(((name, event.key), no(short, until=yields_at(host, events) if short.kind is Kind.MINIMUM else None)) for event in events)
             continue
         leaving.add(name)
         if least is not None and host.not_counted_yet and observed.document.number == 1:

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, NOBODY, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, NOBODY, Group, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+UNASKED = "has not been asked yet"
 
 
 def yields_at(host: Host, events: Iterable[Event]) -> float | None:
@@ -42,24 +44,32 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
         # Servers of other names that lead to this host go out with it.
         others.extend(left for left in host.places if left is not place)
         lost = {left.member for left in others if left.group and left.group.key == place.group.key and not left.owner}
-        short = shortage(host.settings.min_in_service, place.member, _as_answered(place, host, hosts), place.group.name, lost)
-        if short:
-            return Reason(Kind.MINIMUM, short)
+        least, silent = host.settings.min_in_service, _silent_in(place, host, hosts)
+        short = shortage(least, place.member, _as_answered(place.group, silent), place.group.name, lost)
+        if not short:
+            continue
+        asked = {member: why for member, why in silent.items() if not why.endswith(UNASKED)}
+        if not shortage(least, place.member, _as_answered(place.group, asked), place.group.name, lost):
+            return Reason(Kind.LOOK, "; ".join(sorted(why for member, why in silent.items() if member not in asked)))
+        return Reason(Kind.MINIMUM, short)
     return None
 
 
-def _as_answered(place: Place, host: Host, hosts: dict[str, Host]) -> list[Json]:
-    """The servers of a place's group. Where the balancer does not check them, those that are targets count by what the targets answer."""
-    if place.group is None:
-        return []
+def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> dict[str, str]:
+    """Which servers of a place's group count as silent, and why: where the balancer does not check them, those that are targets count by what these answer."""
     silent = {}
     for other in hosts.values():
         for theirs in other.places if other is not host else ():
-            if theirs.group and theirs.group.key == place.group.key and not theirs.owner:
+            if theirs.group and place.group and theirs.group.key == place.group.key and not theirs.owner:
                 silent[theirs.member] = _silent(other, theirs)
+    return {member: why for member, why in silent.items() if why}
+
+
+def _as_answered(group: Group, silent: Mapping[str, str]) -> list[Json]:
+    """The servers of a group. C(silent): which do not answer, and why."""
     return [
-        dict(server, in_service=False, silent=silent[server["server"]]) if server["in_service"] and silent.get(server["server"]) else server
-        for server in place.group.servers
+        dict(server, in_service=False, silent=silent[server["server"]]) if server["in_service"] and server["server"] in silent else server
+        for server in group.servers
     ]
 
 
@@ -69,4 +79,4 @@ def _silent(host: Host, place: Place) -> str | None:
         return None
     if host.observation.asked:
         return f"{host.name}: {host.observation.unanswered}" if host.observation.unanswered else None
-    return f"{host.name} has not been asked yet" if place.health == NOBODY else None
+    return f"{host.name} {UNASKED}" if place.health == NOBODY else None

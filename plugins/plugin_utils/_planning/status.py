@@ -33,6 +33,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import not_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
@@ -192,7 +193,7 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
         return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.not_before_at)
     if host.blind and event.prepares:
         # A run that waits asks again. Most slow looks are followed by one that tells.
-        may_pass = observed.run.wait and host.was_read and not host.traffic.is_helpless and stood_for(host.blind_since, now) < PATIENCE
+        may_pass = observed.run.wait and not host.traffic.is_helpless and stood_for(host.blind_since, now) < PATIENCE
         return Status(_state_so_far(host, event), host.blind) if may_pass else Status("needs_person", host.blind, event.not_before_at)
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
@@ -275,7 +276,8 @@ def _state_so_far(host: Host, event: Event) -> str:
 
 def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float) -> tuple[Reason, ...]:
     if host.observation.is_silent:
-        return (Reason(Kind.UNREAD, f"has not answered for {silent_for(host, now):.0f} s"),)
+        seconds = round(silent_for(host, now))
+        return (Reason(Kind.UNREAD, f"has not answered for {seconds} s" if seconds else "does not answer"),)
     if not event.prepares:
         return (Reason(Kind.STATE, "the event has started"),)
     return busy or (Reason(Kind.STATE, "stays out until Azure says that the event is over"),)
@@ -314,7 +316,7 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     limit = host.settings.restore_service.timeout
     # Somebody may have corrected it before this run began.
     if host.restoring_reason is not None and observed.now - since >= limit:
-        late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why)}; each run tries again")
+        late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why).removeprefix('not back yet: ')}; each run tries again")
         return Status("needs_person", (late,), None, True)
     return Status("restoring", why, since + limit)
 
@@ -328,7 +330,9 @@ def _why_restoring(host: Host, seconds: float) -> tuple[Reason, ...]:
     if not host.is_unanswered:
         return (Reason(Kind.STEP, host.restoring_reason),)
     own = has_own_tasks(host) and seconds >= LONG_UNANSWERED
-    return reasons(Kind.ANSWER, (host.restoring_reason, f"your own task file took it out: {OWN_TASKS}" if own else ""))
+    return reasons(
+        Kind.ANSWER, (f"not back yet: {host.restoring_reason.removeprefix(not_back(host.name))}", f"your own task file took it out: {OWN_TASKS}" if own else "")
+    )
 
 
 def restoring_since(decided: Decided, host: Host) -> float | None:

@@ -24,6 +24,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 REMINDER = 5.0
 """Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
 LONGEST_REMINDER = 300.0
+REMINDER_OF_SECONDS = 60.0
+"""The least of these times if only seconds have passed in its reason."""
 REMINDER_OF_FAULT = 60.0
 """The same for a fault. Later it is half of the time for which the fault has stood."""
 LONGEST_REMINDER_OF_FAULT = 3600.0
@@ -67,6 +69,8 @@ class Lines:
             if _is_news(decision, shown.get(name), now) or alike in again:
                 shown[name] = {"said": _said(decision), "at": now}
                 lines.setdefault(alike, []).append(name)
+        if lines and told.run.get("check") and not told.last["memory"].get("told"):
+            self._show("Check mode: nothing is changed. What a run would find and begin:", None)
         for names in lines.values():
             self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in FAULTS else None)
         told.outcome["memory"]["told"] = shown
@@ -103,7 +107,8 @@ def _is_due(decision: Json, before: Json | None, now: float) -> bool:
     if state in FAULTS:
         distance = min(max(REMINDER_OF_FAULT, waited / 2), LONGEST_REMINDER_OF_FAULT)
     else:
-        distance = min(max(REMINDER, waited / 10), LONGEST_REMINDER)
+        first = REMINDER_OF_SECONDS if SECONDS.search(decision["reason"]) else REMINDER
+        distance = min(max(first, waited / 10), LONGEST_REMINDER)
     return bool(now - before["at"] >= distance)
 
 

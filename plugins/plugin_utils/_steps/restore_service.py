@@ -12,6 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
+    STAYS_OUT,
     UNREACHABLE,
     RoleResult,
     gathered,
@@ -92,5 +93,5 @@ def _left(steps: Result, answer: Result, given_back: Result) -> list[str]:
     if not is_done(steps):
         return [steps.get("waiting_for") or "its services do not run yet"]
     if not may_go_back(steps, answer):
-        return ["it stays out of its load balancer", answer.get("reason") or "it was not asked"]
+        return [STAYS_OUT, answer.get("reason") or "it was not asked"]
     return [] if given_back.get("done") else [given_back.get("reason") or "it is not given back yet"]

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 UNREACHABLE = "the host cannot be reached"
+STAYS_OUT = "it stays out of its load balancer"
 OBSERVE_TIMEOUT = "handle_events_observe_timeout"
 """Also playbooks and roles that are no run of events read it."""
 NOTHING: Result = MappingProxyType({"skipped": True})
@@ -41,6 +42,11 @@ def is_skipped(result: Result) -> bool:
 
 def is_changed(result: Result) -> bool:
     return bool(result.get("changed"))
+
+
+def not_back(name: str) -> str:
+    """How a sentence begins about a host that does not answer, and so is left out."""
+    return f"{name} is not restored; {STAYS_OUT}; "
 
 
 def too_slow(name: str, why: str) -> str:

@@ -14,7 +14,16 @@ from collections.abc import Sequence
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, held_for, is_done, is_failed, still_held, together
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
+    NOTHING,
+    RoleResult,
+    held_for,
+    is_done,
+    is_failed,
+    not_back,
+    still_held,
+    together,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Result
 
 UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
@@ -115,4 +124,4 @@ def _failure(role: str, state: str, name: str, balancers: Sequence[BalancerSetti
     if failed[0]["part"] == "balancer":
         return str(_balancer(balancers, "in" if role == "restore_service" else state, done)["reason"])
     told = str(failed[0].get("msg") or "the step failed")
-    return f"{name} is not restored; it stays out of its load balancer; {told}" if failed[0]["part"] == "answer" else told
+    return f"{not_back(name)}{told}" if failed[0]["part"] == "answer" else told

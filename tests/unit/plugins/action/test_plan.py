@@ -124,9 +124,9 @@ def test_that_one_more_look_follows_is_told_once():
     assert shown(60, state="draining", kind="look", reason="idle; one more look must show the same") == [0]
 
 
-def test_seconds_that_pass_are_told_as_seldom_as_what_does_not_change():
-    reasons = [f"the balancer notices within {seconds} s" for seconds in range(20, 0, -1)]
-    assert shown(20, state="draining", reason=reasons) == [0, 5, 10, 15]
+def test_seconds_that_pass_are_told_once_a_minute():
+    reasons = [f"the balancer notices within {seconds} s" for seconds in range(150, 0, -1)]
+    assert shown(150, state="draining", reason=reasons) == [0, 60, 120]
     reasons = [f"{left} sessions" for left in range(20, 0, -1)]
     assert shown(20, state="draining", reason=reasons) == list(range(20))
 
@@ -138,6 +138,16 @@ def told(hosts, memory=None, now=36000.0):
     outcome = {"hosts": {name: {**usual, **decision} for name, decision in hosts.items()}, "memory": {}}
     Lines(lambda line, color: lines.append(line.partition("  ")[2])).tell(Pass({}, outcome, {"time": now}, {"memory": memory or {}}, {}))
     return lines, outcome["memory"]
+
+
+def test_check_mode_says_first_that_nothing_is_changed():
+    lines, memory = [], {}
+    decision = {"state": "draining", "reason": "is being taken out of its balancer", "kind": "", "event": "Reboot e1", "since": 0, "until": None}
+    for now in (1.0, 2.0):
+        outcome = {"hosts": {"web1": {**decision, "reason": f"{now}", "step": {}, "until_is": ""}}, "memory": {}}
+        Lines(lambda line, color: lines.append(line)).tell(Pass({"check": True}, outcome, {"time": now}, {"memory": memory}, {}))
+        memory = outcome["memory"]
+    assert len(lines) == 3 and lines[0].startswith("Check mode: nothing is changed.")
 
 
 def test_one_fault_of_many_hosts_is_one_line():

@@ -480,7 +480,7 @@ def test_no_helper_whose_environment_could_be_seen(bed):
 
 def test_no_helper_while_the_module_has_threads(bed):
     """The locks that they hold would never be released in a fork."""
-    assert bed.start(thread=True) == "Threads of the module still run, such as one that waits for a name server."
+    assert bed.start(thread=True) == "It cannot be started while a thread of the first task still waits, such as for a name server."
     assert bed.is_gone()
 
 

@@ -112,7 +112,8 @@ def test_a_warning_says_why_a_machine_has_none():
     assert "helper" not in result and result["by_module"]
     assert result["warnings"] == [
         "old",
-        "lb1: requests start modules there, which is slow. No folder for its socket can be made (/tmp: Read-only file system).",
+        "lb1: no helper process answers there, so each task starts Python anew, which takes longer and harms nothing."
+        " No folder for its socket can be made (/tmp: Read-only file system).",
     ]
 
 

@@ -2587,6 +2587,19 @@ class TestNobodyWatches:
             "none of the targets could be read",
         ]
 
+    def test_one_slow_look_at_a_host_and_its_balancer_needs_nobody(self):
+        model = Model(balancers=("lb1", "lb2"))
+        model.announce("e1", "web1")
+        model.go()
+        # Behind a health probe, both are one machine.
+        model.hosts["web1"]["slow"] = True
+        for name in ("lb1", "lb2"):
+            model.down_balancers[name] = {"reached": False, "cut_off": 5.0, "error": "did not finish its answer within 5 s"}
+        assert state(model.go(), "web1") == "unobserved"
+        model.hosts["web1"]["slow"] = False
+        model.down_balancers.clear()
+        model.until(lambda outcome: state(outcome, "web1") == "draining")
+
     def test_nor_while_an_event_names_it(self):
         model = Model()
         model.announce("e1", "web1")
