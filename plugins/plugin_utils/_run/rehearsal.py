@@ -31,7 +31,7 @@ MARGIN = 60.0
 NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
 VERSION = "2020-07-01"
 STAGES = ("out", "drained", "approved", "back")
-HEAD = ("host", *STAGES, "requests meanwhile", "too late for")
+HEAD = ("host", *STAGES, "requests to all", "too late for")
 NO_FIGURE = "-"
 
 
