@@ -1559,7 +1559,7 @@ class TestMinimumInService:
         model.announce("e2", "web2", notice=800)
         outcome = model.go()
         assert model.in_rotation("web1") == [] and model.in_rotation("web2") == ["lb1"]
-        assert "1 of 2 in service in www on lb1, 1 must stay" in outcome["hosts"]["web2"]["reason"]
+        assert "1 of 2 in service in www on lb1 (web1 goes out), 1 must stay" in outcome["hosts"]["web2"]["reason"]
 
     def test_a_backup_server_is_no_part_of_a_percentage(self):
         model = Model(hosts=4, min_in_service="50%")

@@ -358,7 +358,7 @@ def test_check_mode_says_who_would_wait():
     site.run["check"] = True
     site.decide()
     lines = "\n".join(site.outcome["preview"])
-    assert "web1: draining" in lines and f"web2: waiting: {SHORT.format('')}" in lines
+    assert "web1: draining" in lines and f"web2: waiting: {SHORT.format(' (web1 goes out)')}" in lines
 
 
 def test_the_minimum_gives_way_shortly_before_the_impact():

@@ -135,7 +135,7 @@ class TestAMadeUpProvider:
         park.announce("e1", "web1", "web2")
         outcome = park.go()
         assert [outcome["hosts"][name]["step"] is not None for name in ("web1", "web2")] == [True, False]
-        assert park.said("web2") == ("waiting", "1 of 2 in service in the park, 1 must stay")
+        assert park.said("web2") == ("waiting", "1 of 2 in service in the park (web1 goes out), 1 must stay")
 
     def test_a_run_that_was_killed_is_continued_from_its_records(self, park):
         park.announce("e1", "web1")
