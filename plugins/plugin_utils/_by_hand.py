@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._record_names impor
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import is_set, mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
@@ -120,9 +120,10 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
 def look_at_host(name: str, variables: Variables) -> tuple[Json, list[str]]:
     """The look at a host, as a turn, and every mistake as a sentence. C(variables): those that are set, among them of the look."""
     mistakes: list[str] = []
-    timeout = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1) if OBSERVE_TIMEOUT in variables else None
-    given = {"timeout": timeout, "resource_name": variables.get("graceful_azure_resource_name")}
-    options = {option: value for option, value in given.items() if value is not None}
+    timeout, resource_name = variables.get(OBSERVE_TIMEOUT), variables.get("graceful_azure_resource_name")
+    options: Json = {"resource_name": str(resource_name)} if is_set(resource_name) else {}
+    if is_set(timeout):
+        options["timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, timeout, 0.1)
     return {"name": name, "options": options, "tries": TRIES}, [f"{name}: {mistake}" for mistake in mistakes]
 
 

@@ -95,6 +95,8 @@ class TestPlaces:
 
     def test_the_look_at_a_host_is_tried_again_and_may_take_as_long_as_is_set(self, action):
         assert action._places(task_vars({"web1": {}}, ["web1"]))["look"] == {"name": "web1", "options": {}, "tries": 3}
+        empty = {"handle_events_observe_timeout": "", "graceful_azure_resource_name": ""}
+        assert action._places(task_vars({"web1": empty}, ["web1"]))["look"]["options"] == {}
         set_for_it = {"handle_events_observe_timeout": "30", "graceful_azure_resource_name": "vm1"}
         look = action._places(task_vars({"web1": set_for_it}, ["web1"]))["look"]
         assert look["options"] == {"timeout": 30.0, "resource_name": "vm1"}
