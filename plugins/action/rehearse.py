@@ -151,6 +151,7 @@ def _obstacles(facts):
     looks = _looks(facts)
     real = plain(facts["graceful_azure_rehearse_real"])
     found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
+    found += [rehearsal.unproven(looks), rehearsal.unanswered(plain(facts["graceful_azure_rehearse_answer"]))]
     return [sentence for sentence in found if sentence]
 
 

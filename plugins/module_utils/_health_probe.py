@@ -93,7 +93,7 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
 class HealthAnswers(Driver[Seen]):
     """Health answers of this host: the one of an action, or all that are on record.
 
-    ``action_of`` makes the action of a record.
+    ``action_of`` makes the action of a record. ``answered``: whether anybody answers where the probe's answer is asked; None if that is not known.
     """
 
     Refused = (Refused,)
@@ -107,6 +107,7 @@ class HealthAnswers(Driver[Seen]):
         boot_id: str,
         dry: bool = False,
         clock: Callable[[], float] = steady_clock,
+        answered: Callable[[], bool | None] = lambda: None,
     ) -> None:
         self._store = store
         self._request = request
@@ -115,6 +116,7 @@ class HealthAnswers(Driver[Seen]):
         self._boot_id = boot_id
         self._dry = dry
         self._clock = clock
+        self._answered = answered
         self._actions: list[Action] | None = None
 
     def check(self) -> None:
@@ -164,7 +166,7 @@ class HealthAnswers(Driver[Seen]):
             if record is not None and condition == LOST and record["phase"] == HELD:
                 events = self._request.anew(events)
             record = new_record(
-                KIND, subject_of(action), {"state": PASSING}, {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
+                KIND, subject_of(action), self._found(record), {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
             )
             yield record
             action.fail(record)
@@ -180,7 +182,7 @@ class HealthAnswers(Driver[Seen]):
             return
         if record is None:
             raise AssertionError("all other conditions are those of a hold")
-        record = dict(record, events=events)
+        record = dict(record, events=events, found=self._found(record))
         if condition == CHANGING_STILL:
             hold.waiting_for = hold.seen.told
             if record["phase"] == RESTORING:
@@ -229,6 +231,14 @@ class HealthAnswers(Driver[Seen]):
                     hold.waiting_for = hold.seen.told
                     return
         yield None
+
+    def _found(self, record: Record | None) -> dict[str, Any]:
+        """What was found. Who did not answer before the hold, as after a reboot, may since: then this tells it."""
+        found = dict(record["found"]) if record else {"state": PASSING}
+        if record is None or found.get("answered") is False:
+            answered = self._answered()
+            found.update({} if answered is None else {"answered": answered})
+        return found
 
     def stuck(self) -> Exception:
         return ProbeError("The health answer of this host is not as it was told.")
@@ -297,17 +307,20 @@ class Health:
         return counted(ports).connections
 
     @staticmethod
-    def ask(url: str, seconds: float, arrivals: Any) -> str | None:
-        """None if the URL answers, otherwise why not. As for a probe, any certificate will do. Connections that come meanwhile are counted."""
+    def ask(url: str, seconds: float, arrivals: Any = None) -> tuple[bool, str | None]:
+        """Whether anybody accepts a connection there, and None if the URL answers, otherwise why not.
+
+        As for a probe, any certificate will do. Connections that come meanwhile are counted in C(arrivals).
+        """
         own: list[Any] = []
         readings: list[Any] = []
-        with _read_on(arrivals, readings):
+        with _read_on(arrivals, readings) if arrivals else contextlib.nullcontext():
             # It may be on one of the ports whose new connections are counted, and this is none.
             said = ask_url(url, seconds, validate_certs=False, leave_no_trace=True, connected=own.append)
         but = (parse_address(own[0][0].split("%", 1)[0]), own[0][1]) if own else None
         for reading in readings:
             arrivals.see(reading, but)
-        return said
+        return bool(own), said
 
 
 @contextlib.contextmanager

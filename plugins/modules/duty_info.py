@@ -95,7 +95,7 @@ duties:
       type: list
       elements: str
     problem:
-      description: Why it could not be looked at, or could not be taken off now. Null if nothing is known against it.
+      description: Why it could not be looked at, could not be taken off now, or why nobody could tell that it is off. Null if nothing is known against it.
       type: str
   sample:
     - type: haproxy

@@ -197,6 +197,25 @@ def test_a_wrong_file_is_said_and_nothing_is_approved(make_site):
     assert site.records() == [] and not (site.folder / "another").exists()
 
 
+def test_a_url_at_which_nobody_answers_proves_nothing(make_site):
+    """With a file, too, on which no answer depends. It is told before the event, and nothing is approved."""
+    site = make_site()
+    with reserve_port() as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/health"
+        site.write(web1={"file": str(site.folder / "another"), "url": url})
+        said = f"{url}: Connection refused: as long as nobody answers there, the host never counts as out"
+        for playbook in ("handle_events", "rehearse"):
+            run = site.run(playbook, "--check")
+            assert run.status == 2 and said in run.output and "web1: " in run.output, run.output
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
+        process = site.start("handle_events")
+        assert "web1 " in until_said(process, f"{url}: Connection refused: nobody was seen to answer there")
+        # Longer than the balancer needs to notice, and than connections must be quiet.
+        time.sleep(6)
+        site.kill(process)
+        assert site.simulator.event(event_id)["Approvals"] == [] and (site.folder / "another").exists()
+
+
 # The plan alone: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.
 @pytest.mark.long
 def test_a_file_that_a_person_removes(make_site):

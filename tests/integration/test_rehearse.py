@@ -17,6 +17,7 @@ import pytest
 from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
 from tests.support.site import Site
+from tests.support.world import reserve_port
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -112,6 +113,15 @@ def test_a_real_event_and_wrong_options_are_refused(site):
     assert "graceful_azure_imds_url: given as an extra variable" in run.output
     assert site.simulator.event(event_id)["Approvals"] == []
     assert site.records() == []
+
+
+def test_a_host_that_would_not_go_back_is_refused(site):
+    with reserve_port() as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/"
+        site.write_inventory(web1={"graceful_azure_health_url": url})
+        run = site.run("rehearse", "--check")
+    assert run.status == 2 and f"web1: it does not answer what it is asked before it goes back on duty ({url}: Connection refused)" in run.output, run.output
+    assert "web2: " not in run.output.partition("would stay out")[2]
 
 
 def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):

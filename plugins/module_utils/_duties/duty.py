@@ -168,7 +168,9 @@ class Duty:
     ) -> dict[str, Any]:
         """``serves``: whether something goes there and could be answered; None if nobody can tell. ``busy``: sentences, what keeps it from being off.
 
-        ``why``: sentences, what somebody else has done. ``problem``: why it could not be taken off now. ``details``: what this type alone knows.
+        ``why``: sentences, what somebody else has done. ``problem``: why it could not be taken off now, or why nobody could tell that it is off.
+
+        ``details``: what this type alone knows.
         """
         return {
             "type": self.type,

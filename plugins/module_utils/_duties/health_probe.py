@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     acted_on,
     health_answer,
     may_send,
+    not_passing,
     notice_of,
     option_mistakes,
     probed_url,
@@ -91,13 +92,13 @@ class HealthProbeDuty(Duty):
                 ALREADY_OUT: ["somebody else has made the health answer fail (%s)" % answer["told"]],
                 LOST: ["the health answer passes again since the host was booted anew, or because a run was cut off"],
             }.get(answer["condition"], []),
-            problem=problem,
+            problem=problem or not_passing(look),
             details=dict(look, new_connections=came, quiet_for=arrivals.quiet_for, closed_ago=arrivals.closed_ago, clock=self._host.clock()),
         )
 
     def change(self, act: Act) -> dict[str, Any]:
         machine = self.machine
-        engine = _change(machine, self._host, act.request, self._action(), act.timeout)
+        engine = _change(machine, self._host, act.request, self._action(), act.timeout, self._url)
         passing = act.request.present and any(engine.driver.describe(hold)["state"] != FAILING for hold in engine.current)
         return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
 
@@ -113,7 +114,7 @@ class HealthProbeDuty(Duty):
         return None
 
 
-# What the calls of passes know of the action. They ask no URL of the application.
+# What the calls of passes know of the action.
 ACTION = ("action", "file", "file_means", "service", "command_out", "command_back", "responder_port", "iis_site")
 REQUIRED = [("action", action, tuple(name for name in options if name in ACTION)) for action, options in NEEDS.items()]
 
@@ -124,7 +125,7 @@ def action_spec() -> dict[str, dict[str, Any]]:
 
 def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
-    return dict(hold_argument_spec(), **action_spec())
+    return dict(hold_argument_spec(), url={"type": "str"}, **action_spec())
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
@@ -133,13 +134,16 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     action = health.action_from(params)
     if request.present and action is None:
         raise ValueError("action is required when state is present: say how the health answer is made to fail.")
-    engine = _change(machine, health, request, action, 0.0)
+    engine = _change(machine, health, request, action, 0.0, params["url"])
     return dict(engine.result("answers"), waiting_for=engine.waiting_for)
 
 
-def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float) -> Engine[Any]:
+def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float, url: str | None) -> Engine[Any]:
+    def answered() -> bool | None:
+        return bool(health.ask(url, ANSWER_SECONDS)[0]) if url else None
+
     store = machine.store()
-    driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock)
+    driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock, answered=answered)
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else timeout)
     return engine
@@ -221,8 +225,7 @@ def quiet_since_noticed(seen: Mapping[str, Any], quiet_for: float, notice: float
 
 
 def is_idle(seen: Mapping[str, Any]) -> bool:
-    passes = seen["probe"] is not None and seen["probe"]["passes"]
-    return seen["notice_left"] == 0 and not passes and not seen["connections"]
+    return not may_send(seen) and not seen["connections"]
 
 
 def _nothing(store: Any) -> dict[str, Any]:
@@ -290,8 +293,8 @@ class Look:
     def _ask(self) -> dict[str, Any] | None:
         if not self._params["url"]:
             return None
-        said = self._health.ask(self._params["url"], ANSWER_SECONDS, self.arrivals)
-        return {"passes": said is None, "said": said}
+        answered, said = self._health.ask(self._params["url"], ANSWER_SECONDS, self.arrivals)
+        return {"passes": said is None, "said": said, "answered": answered}
 
 
 DUTIES: dict[str, type[Duty]] = {"health_probe": HealthProbeDuty}

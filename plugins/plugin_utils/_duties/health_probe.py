@@ -20,9 +20,11 @@ from urllib.parse import urlsplit
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
     OPTIONS,
+    STOPPED,
     acted_on,
     health_answer,
     may_send,
+    not_passing,
     notice_of,
     option_mistakes,
     probed_url,
@@ -176,7 +178,7 @@ class HealthProbe(TrafficDuty):
             )
 
         port = asked.get("port")
-        if port and settings["action"] in ("service", "iis_site") and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
+        if port and settings["action"] in STOPPED and settings["url"] and _address(settings["url"])[:2] == _at(asked.get("host"), port):
             yield (
                 "health_port",
                 f"{port} is the port of {settings['on']} (url of health_probe), which is stopped while the host is held, so the host would never come back."
@@ -241,6 +243,8 @@ class HealthProbe(TrafficDuty):
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[str, str, Options]]:
         # The records know what was changed, also if the settings are others by now. Only a file can tell it where the record is gone.
         options = dict(settings["given"], action=settings["action"]) if direction == "out" or settings["action"] in ("file", "responder") else {}
+        if direction == "out" and settings["url"]:
+            options["url"] = settings["url"]
         yield settings["host"], "health_probe_hold", dict(options, **hold)
 
     def shown(self, record: Json) -> dict[str, str]:
@@ -277,7 +281,7 @@ def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:
     if not settings["url"] or not is_url(settings["url"]):
         return False
     # The responder answers 503 on every path, and a unit or a site that is stopped answers on none.
-    parts = 2 if settings["action"] in ("responder", "service", "iis_site") else None
+    parts = 2 if settings["action"] in ("responder", *STOPPED) else None
     return _address(url)[:parts] == _address(settings["url"])[:parts]
 
 
@@ -463,13 +467,15 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         out_since=out_since,
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=_passes(result),
+        may_serve=answer["state"] != "failing" and not (result["probe"] or {}).get("answered", True),
         busy=health_answer(place_name(settings), result, settings["url"]),
         count=count,
         seen=machine.looked_at,
         looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
-        must_go_out=_must_go_out(answer, condition),
+        must_go_out=_must_go_out(result, condition),
+        untold=not_passing(result) or "",
         group=group,
         member=settings["server"],
         # What its probe sees is known of the targets alone.
@@ -492,10 +498,13 @@ def _way_on(settings: BalancerSettings) -> str:
     )
 
 
-def _must_go_out(answer: Json, condition: str) -> bool:
+def _must_go_out(look: Result, condition: str) -> bool:
     """Whether the role load_balancer has something to do, whoever holds it."""
     if condition == CHANGED:
         return False
-    # If its release has begun, if the host was booted anew or if the run that made it fail was cut off, the record must be written again.
-    is_old = condition == HELD and (answer["restoring"] or not answer["noted"])
+    answer = look["answer"]
+    # If its release has begun, if the host was booted anew, if the run that made it fail was cut off or if somebody answers only since, the record must
+    # be written again.
+    answers_since = (answer.get("found") or {}).get("answered") is False and (look.get("probe") or {}).get("answered", False)
+    is_old = condition == HELD and (answer["restoring"] or not answer["noted"] or answers_since)
     return answer["condition"] in ("none", "lost", "changing") or is_old

@@ -318,7 +318,7 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
     for host in hosts if run.check else ():
         if host.refuses_unanswered:
             tell([host.name], unanswered(host))
-        for reason in reasons(Kind.MISTAKE, (place.stays for place in host.places)):
+        for reason in reasons(Kind.MISTAKE, (sentence for place in host.places for sentence in (place.stays, place.untold))):
             tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))

@@ -66,6 +66,7 @@ class HostMemory:
     warned_uncounted: bool = False
     warned_udp: bool = False
     warned_doubts: bool = False
+    warned_untold: bool = False
 
 
 @dataclass

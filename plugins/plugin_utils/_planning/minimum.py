@@ -38,7 +38,7 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
     """
     named = {place.group.key for place in host.places if place.group and place.by_name}
     for place in host.places:
-        if not place.serves or place.owner or not place.group or place.group.key not in named:
+        if not (place.serves or place.may_serve) or place.owner or not place.group or place.group.key not in named:
             continue
         others = [left for other in hosts.values() if other is not host and other.name in leaving for left in other.places]
         # Servers of other names that lead to this host go out with it.

@@ -26,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status im
     Statuses,
     restoring_since,
     unchecked_places,
+    untold,
     warns_unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
@@ -78,6 +79,7 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
         warned_udp=memory.warned_udp or bool(host.udp),
         warned_doubts=memory.warned_doubts or bool(host.traffic.doubts),
+        warned_untold=memory.warned_untold or bool(untold(host)),
     )
 
 

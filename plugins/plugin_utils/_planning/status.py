@@ -149,6 +149,8 @@ def warnings(decided: Decided) -> Iterator[str]:
         if host.udp and not host.memory.warned_udp:
             ports = ", ".join(map(str, host.udp))
             yield f"{host.name}: UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
+        if not (decided.observed.run.check or host.memory.warned_untold):
+            yield from (f"{host.name}: {sentence}" for sentence in untold(host))
         if not host.memory.warned_doubts:
             yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
         unchecked = unchecked_places(host)
@@ -162,6 +164,11 @@ def warnings(decided: Decided) -> Iterator[str]:
 
 def warns_unanswered(host: Host) -> bool:
     return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
+
+
+def untold(host: Host) -> list[str]:
+    """Why nobody could tell that the host is out, if an event is about to take it out. In check mode, this is a mistake."""
+    return [place.untold for place in host.places if place.untold and any(event.prepares for event in host.events)]
 
 
 def unchecked_places(host: Host) -> list[Place]:

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed i
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Entry, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted, is_loopback
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import ask_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import status_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
@@ -184,9 +184,10 @@ class Health:
     def connections(self, ports: Collection[int]) -> list[Json]:
         return [entry for entry in counted(self._windows, ports).connections if not is_loopback(entry["peer"])]
 
-    def ask(self, url: str, seconds: float, arrivals: Arrivals) -> str | None:
+    def ask(self, url: str, seconds: float, arrivals: Arrivals | None = None) -> tuple[bool, str | None]:
         # Its own connections come from the host itself, and those are not counted.
-        return ask_url(self._windows, url, seconds, validate_certs=False)
+        status, said = status_of(self._windows, url, seconds, validate_certs=False)
+        return status is not None, said
 
     def check_writable(self, state_dir: str) -> None:
         check_writable(self._windows.look(max_age=60.0))

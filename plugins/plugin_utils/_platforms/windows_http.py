@@ -66,12 +66,17 @@ class Client(ImdsClient):
 
 def ask_url(windows: Windows, url: str, seconds: float, validate_certs: bool) -> str | None:
     """None if the URL answers the host with a status 2xx or 3xx, otherwise why not."""
+    return status_of(windows, url, seconds, validate_certs)[1]
+
+
+def status_of(windows: Windows, url: str, seconds: float, validate_certs: bool) -> tuple[int | None, str | None]:
+    """The status of the answer, None if there is none, and what C(ask_url) returns."""
     split_url(url)
     result = _ask(windows, {"url": url, "url_method": "GET", "http_agent": "graceful.azure", "validate_certs": bool(validate_certs)}, seconds)
     status = _status(result)
     if status is None:
-        return f"{url}: {_why(result)}"
-    return None if 200 <= status <= 399 else f"{url}: status {status}"
+        return None, f"{url}: {_why(result)}"
+    return status, None if 200 <= status <= 399 else f"{url}: status {status}"
 
 
 def ask_port(windows: Windows, host: str, port: int, seconds: float) -> str | None:

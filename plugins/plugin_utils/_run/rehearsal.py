@@ -91,6 +91,27 @@ def unread(looks: Iterable[Json]) -> str:
     return f"its duties could not be looked at ({'; '.join(found)})" if found else ""
 
 
+def unproven(looks: Iterable[Json]) -> str:
+    """A sentence if a duty that is on could not be taken off, or nobody could tell that it is; otherwise empty. C(looks): as above."""
+    found = [
+        f"{each['name']} on {look['item']}: {each['problem']}"
+        for look in looks
+        for each in look.get("duties") or ()
+        if each["state"] == "in" and each["problem"]
+    ]
+    return "; ".join(dict.fromkeys(found))
+
+
+def unanswered(answer: Json) -> str:
+    """A sentence if a host would not go back; otherwise empty. C(answer): what it answered to what it is asked before that."""
+    if answer.get("answered", True):
+        return ""
+    return (
+        f"it does not answer what it is asked before it goes back on duty ({answer['reason']}), so it would stay out; start what should answer, or correct"
+        " graceful_azure_health_url or graceful_azure_health_port"
+    )
+
+
 def counted(looks: Mapping[str, Json]) -> dict[str, list[Any]]:
     """How many requests the balancers of a host have had for all of its backends, per look with the process that counts. Only HAProxy tells it."""
     found = {}

@@ -27,6 +27,9 @@ NEEDS = {
     "responder": ("responder_port", "responder_url"),
     "iis_site": ("iis_site",),
 }
+# The actions that stop what answers.
+STOPPED = ("service", "iis_site")
+CORRECT = "set url of health_probe to what the balancer asks"
 OPTIONS: Specs = {
     "action": {"type": "str", "choices": [*NEEDS], "required": True},
     "pool": {"type": "str"},
@@ -103,6 +106,8 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
         found.append(
             "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
         )
+    if is_untold(look):
+        found.append("%s: nobody was seen to answer there, so nothing tells that the probe fails; %s" % (look["probe"]["said"], CORRECT))
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
     elif look.get("new_connections"):
@@ -120,4 +125,27 @@ def is_wrong(look: Mapping[str, Any]) -> bool:
 
 def may_send(look: Mapping[str, Any]) -> bool:
     """Whether the balancer may still send new connections, as far as is known."""
-    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look)
+    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look) or is_untold(look)
+
+
+def is_untold(look: Mapping[str, Any]) -> bool:
+    """Whether nobody can tell that the answer fails: nobody answers at the URL, and nobody did before the hold. Another answer than a good one is one."""
+    answer = look["answer"]
+    if answer["state"] != "failing" or (look.get("probe") or {}).get("answered", True):  # journals of older releases do not have it
+        return False
+    if answer["condition"] == "already_out":
+        return answer["action"] not in STOPPED
+    return (answer.get("found") or {}).get("answered") is False
+
+
+def not_passing(look: Mapping[str, Any]) -> str | None:
+    """A sentence if the answer does not pass although nothing makes it fail; otherwise None."""
+    probe = look.get("probe")
+    if not probe or probe["passes"] or look["answer"]["condition"] != "none":
+        return None
+    if probe.get("answered", True):
+        return "%s, although nothing makes it fail: if the balancer asks there, it sends the host nothing; start what should answer, or %s" % (
+            probe["said"],
+            CORRECT,
+        )
+    return "%s: as long as nobody answers there, the host never counts as out, and is not approved; start what should answer, or %s" % (probe["said"], CORRECT)

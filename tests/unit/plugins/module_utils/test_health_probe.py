@@ -18,6 +18,7 @@ import time
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_actions, _health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as duty
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
     MARK,
@@ -82,12 +83,12 @@ class Host:
             return Command(f"touch {self.switch}", f"rm -f {self.switch}", run_command)
         return File(str(self.switch), self.kind)
 
-    def hold(self, *events, state="present", store=None, dry=False):
+    def hold(self, *events, state="present", store=None, dry=False, answered=None):
         store = store or Store(self.state_dir, dry=dry)
         request = Request(state == "present", list(events) or None)
         driver = HealthAnswers(
             store, request, self.action() if state == "present" else None, lambda record: action_of(record, None, run_command),
-            self.boot, dry=dry, clock=lambda: self.now,
+            self.boot, dry=dry, clock=lambda: self.now, answered=lambda: answered,
         )  # fmt: skip
         engine = Engine(driver, store, request)
         engine.run()
@@ -187,6 +188,36 @@ def test_what_fails_already_is_left_alone(host):
     assert not host.hold("A") and not host.records
     assert host.answers[0]["condition"] == "already_out"
     assert not host.release("A") and host.fails
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_whether_anybody_has_answered_is_recorded(host):
+    """Before the hold or since. Who answered once may be stopped, and after a reboot may not run yet."""
+    host.hold("A", answered=False)
+    assert host.answers[0]["found"] == {"state": "passing", "answered": False}
+    host.hold("A", answered=True)
+    assert host.answers[0]["found"] == {"state": "passing", "answered": True}
+    host.switch.unlink()
+    host.boot = "boot-2"
+    host.hold("A", answered=False)
+    assert host.fails and host.answers[0]["found"] == {"state": "passing", "answered": True}
+    assert host.release("A") and not host.records
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("listens", [False, True])
+def test_a_refused_connection_is_no_proof_that_the_probe_fails(host, listens, monkeypatch):
+    """Who listens and says nothing fails it as well as who answers with an error."""
+    monkeypatch.setattr(duty, "ANSWER_SECONDS", 0.1)
+    with listener() as listening:
+        url = "http://127.0.0.1:%d/" % listening.getsockname()[1]
+        if not listens:
+            listening.close()
+        options = {"action": "file", "file": str(host.switch), "url": url, "event_ids": ["A"], "state_dir": host.state_dir}
+        assert call("health_probe_hold", options, run_command=run_command)["changed"]
+        told = host.see(url=url, notice=0.0)
+    assert told["answer"]["found"] == {"state": "passing", "answered": listens} and told["probe"]["answered"] is listens
+    assert told["notice_left"] == 0 and told["idle"] is listens
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)

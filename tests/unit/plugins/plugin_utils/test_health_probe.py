@@ -245,6 +245,9 @@ def test_a_release_names_the_file_that_knows_what_the_record_knew():
     held = {"event_ids": ["E1"], "state": "present"}
     (out,) = PROVIDER.acts(balancer, "out", held, {})
     assert out == ("web1", "health_probe_hold", {"action": "file", "file": "/run/maintenance", "file_means": "out", **held})
+    # Who answers there is recorded with the hold.
+    (out,) = PROVIDER.acts(SETTINGS, "out", held, {})
+    assert out[2]["url"] == SETTINGS["url"]
     released = {"event_ids": ["E1"], "state": "absent"}
     (back,) = PROVIDER.acts(balancer, "in", released, {})
     assert back == ("web1", "health_probe_hold", {"action": "file", "file": "/run/maintenance", "file_means": "out", **released})

@@ -30,7 +30,18 @@ class Probed(Model):
         self.unanswered = {}
         self.unread = set()
         self.answers = {
-            name: {"fails_since": None, "events": {}, "boot": 1, "noted": 1, "cut_off": False, "url_passes": None, "disk": True, "back_at": 0.0}
+            name: {
+                "fails_since": None,
+                "events": {},
+                "boot": 1,
+                "noted": 1,
+                "cut_off": False,
+                "url_passes": None,
+                "disk": True,
+                "back_at": 0.0,
+                "url_answers": True,
+                "found": None,
+            }
             for name in self.names
         }
 
@@ -68,13 +79,14 @@ class Probed(Model):
         condition = self._condition(mine)
         elapsed = 0.0 if mine["cut_off"] else self.now - mine["fails_since"] if fails else None
         answer = {
-            "action": "file", "on": "/run/out", "state": "failing" if fails else "passing", "told": "/run/out is there", "found": None,
+            "action": "file", "on": "/run/out", "state": "failing" if fails else "passing", "told": "/run/out is there", "found": mine["found"],
             "held_by": list(mine["events"]), "condition": condition, "failing_for": elapsed,
             "noted": not mine["events"] or mine["boot"] == mine["noted"] and not mine["cut_off"], "restoring": False,
         }  # fmt: skip
         left = max(0.0, self.balancer_of(name)["notice"] - elapsed) if fails else None
-        passes = not fails if mine["url_passes"] is None else mine["url_passes"]
-        probe = {"passes": passes, "said": None if passes else "status 500"}
+        passes = mine["url_answers"] and (not fails if mine["url_passes"] is None else mine["url_passes"])
+        said = "status 500" if mine["url_answers"] else "http://localhost/health: Connection refused"
+        probe = {"passes": passes, "said": None if passes else said, "answered": mine["url_answers"]}
         holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
@@ -94,6 +106,8 @@ class Probed(Model):
             mine.update(fails_since=self.now, noted=mine["boot"])
         mine["cut_off"] = False
         if condition != "already_out":
+            found = mine["found"] if mine["events"] else None
+            mine["found"] = {"state": "passing", "answered": mine["url_answers"] or bool(found and found["answered"])}
             mine["events"] = dict(self._entries(step, name), **mine["events"])
 
     def _give_back(self, name, step):
@@ -183,6 +197,92 @@ def test_an_answer_that_still_passes_is_said_at_once():
     for _pass in range(20):
         site.go()
     assert site.posted == [] and "http://localhost/health still passes although /run/out is there" in site.said("web1")[1]
+
+
+UNANSWERED = "http://localhost/health: Connection refused"
+
+
+def _nobody_answers(site, *names):
+    for name in names:
+        site.answers[name]["url_answers"] = False
+
+
+def test_a_url_at_which_nobody_has_answered_proves_nothing():
+    site = Probed()
+    _nobody_answers(site, "web1")
+    site.announce("e1", "web1")
+    (warning,) = site.go()["warnings"]
+    assert warning.startswith(f"web1: {UNANSWERED}: ") and "set url of health_probe to what the balancer asks" in warning
+    for _pass in range(30):
+        assert site.go()["warnings"] == []
+    state, reason = site.said("web1")
+    assert site.posted == [] and state == "draining" and f"{UNANSWERED}: nobody was seen to answer there" in reason
+    # The application was only slow to start.
+    site.answers["web1"]["url_answers"] = True
+    site.until(lambda _outcome: site.posted, passes=20)
+
+
+def test_who_answered_before_the_hold_may_fall_silent():
+    """A unit that answered the probe was stopped, or the application with the services of the host."""
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    _nobody_answers(site, "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+
+
+def test_who_answered_since_the_hold_may_fall_silent_too():
+    site = Probed()
+    _nobody_answers(site, "web1")
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    site.answers["web1"]["url_answers"] = True
+    site.go()
+    _nobody_answers(site, "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+
+
+@pytest.mark.parametrize(("options", "is_approved"), [({"action": "service", "service": "probe"}, True), ({}, False)])
+def test_what_an_operator_has_stopped_answers_nobody(options, is_approved):
+    site = Probed(entries={"web1": options})
+    site.answers["web1"]["fails_since"] = site.now - 100
+    if options:
+        look = site.look_at
+        site.look_at = lambda name: dict(look(name), answer=dict(look(name)["answer"], action="service"))
+    _nobody_answers(site, "web1")
+    site.announce("e1", "web1")
+    for _pass in range(20):
+        site.go()
+    assert bool(site.posted) is is_approved
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({"url_answers": False}, f"web1: {UNANSWERED}: as long as nobody answers there, the host never counts as out, and is not approved"),
+        ({"url_passes": False}, "web1: status 500, although nothing makes it fail"),
+    ],
+)
+@pytest.mark.parametrize("events", [(), ("e1",)])
+def test_check_mode_says_that_the_url_does_not_pass(answers, said, events):
+    site = Probed()
+    site.run.update(check=True, wait=False)
+    site.answers["web1"].update(answers)
+    for event in events:
+        site.announce(event, "web1")
+    outcome = site.go()
+    assert outcome["failed_run"] and [message for message in outcome["messages"] if message.startswith(said)], outcome["messages"]
+    assert outcome["warnings"] == []
+
+
+def test_hosts_at_whose_url_nobody_answers_are_kept_by_the_minimum():
+    """The settings may be wrong, and the balancer may send requests to all of them."""
+    site = Probed()
+    _nobody_answers(site, *site.names)
+    site.announce("e1", *site.names)
+    for _pass in range(20):
+        site.go()
+    assert site.out() == set() and site.said("web1")[0] == "waiting" and UNANSWERED in site.said("web1")[1]
 
 
 def test_somebody_lets_it_pass_again():

@@ -109,6 +109,12 @@ def test_what_keeps_a_host_from_being_rehearsed():
     assert rehearsal.standing(REAL) == rehearsal.standing({"failed": True, "msg": "no route"}) == ""
     assert rehearsal.unreached({"unreachable": True, "msg": "no route"}) == "it cannot be reached: no route" and rehearsal.unreached(REAL) == ""
     assert "held for E" in rehearsal.held([a_look("out", held_by=["E"])]) and rehearsal.held([a_look()]) == ""
+    assert rehearsal.unproven([a_look(problem="no folder")]) == "haproxy on lb1: no folder"
+    assert rehearsal.unproven([a_look(), a_look("out", problem="no folder")]) == ""
+    assert "http://localhost:81/health: Connection refused" in rehearsal.unanswered(
+        {"answered": False, "reason": "http://localhost:81/health: Connection refused"}
+    )
+    assert rehearsal.unanswered({"answered": True, "reason": None}) == rehearsal.unanswered({"skipped": True}) == ""
     assert rehearsal.unread([a_look(), {"item": "lb2", "msg": "no route"}]) == "its duties could not be looked at (lb2: no route)"
 
 

@@ -643,6 +643,9 @@ def _look(action, clock, pause, **args):
         windows.time = whole
 
 
+URL = "http://localhost:8080/health"
+
+
 class TestHealthFile:
     OUT = {"action": "file", "file": HEALTH}
 
@@ -662,6 +665,12 @@ class TestHealthFile:
         assert HEALTH not in host.state()["files"] and HEALTH + KEPT in host.state()["files"]
         Action(host).run("health_probe_hold", state="absent")
         assert host.state()["files"] == {HEALTH: base64.b64encode(b"all is well").decode()}
+
+    @pytest.mark.parametrize(("answer", "answered"), [(reply(503), True), ({"failed": True, "msg": "Unable to connect to the remote server"}, False)])
+    def test_whether_anybody_answers_is_recorded(self, host, answer, answered):
+        action = Action(host, {URI: answer})
+        assert action.run("health_probe_hold", event_ids=["E1"], url=URL, **self.OUT)["answers"][0]["found"]["answered"] is answered
+        assert action.run("health_probe_info", url=URL, **self.OUT)["probe"]["answered"] is answered
 
     def test_an_operators_own_file_stays(self, host):
         with host.change() as state:
