@@ -46,7 +46,7 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     The base of a percentage is what could serve. A server that is down or in maintenance could. One whose name leads
     nowhere (``unresolved``) could not: a ``server-template`` has many such slots.
 
-    Why a server was found dead that its balancer does not check (``silent``) is told, and which are leaving.
+    Why a server does not count that its balancer takes for one in service (``silent``) is told.
     """
     backup = any(server["backup"] for server in backend if server["server"] == name)
     counted = [server for server in backend if (backup or not server["backup"]) and not server.get("unresolved")]
@@ -55,10 +55,8 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     # It may not serve itself yet, such as one that has just come back.
     if sum(1 for each in serving if each != name) >= least:
         return None
-    others = [server["silent"] for server in counted if server.get("silent")]
-    # Both may be in rotation as yet.
-    others += ["%s goes out" % server["server"] for server in counted if server["in_service"] and server["server"] in leaving]
-    why = " (%s)" % "; ".join(others[:3] + ["..."] * (len(others) > 3)) if others else ""
+    silent = [server["silent"] for server in counted if server.get("silent")]
+    why = " (%s)" % "; ".join(silent[:3] + ["..."] * (len(silent) > 3)) if silent else ""
     short = "%d of %d in service in %s%s, %d must stay" % (len(serving), len(counted), place, why, least)
     if least > len(counted):
         short += ": the backend has %s, so this can never be met (graceful_azure_min_in_service)" % plural(len(counted), "server")

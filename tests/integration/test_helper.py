@@ -106,7 +106,7 @@ def test_the_first_request_is_a_module_and_the_others_ask_its_process(bed):
     assert len(done["large"]["text"]) == 1 << 20
     # A failure is that of a module.
     assert (done["fails"]["failed"], done["fails"]["msg"]) == (True, "ValueError: no such thing")
-    until(bed.is_clean, 1, "the end of the helper")
+    until(bed.is_clean, 5, "the end of the helper")
 
 
 def test_it_shows_nothing_of_the_task(bed):
@@ -174,7 +174,7 @@ def test_a_connection_that_leaves_no_standard_input_to_commands(bed):
     done = bed.run([ask("first"), ask("second", text="x"), FAREWELL], playbook, {"ANSIBLE_CONNECTION_PLUGINS": str(plugins)})
     assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
     assert done["second"]["request"]["text"] == "x"
-    until(bed.is_clean, 1, "the end of the helper")
+    until(bed.is_clean, 5, "the end of the helper")
 
 
 # The variable is that of test_a_run_comes_to_the_same_with_helpers_and_without.
@@ -299,7 +299,7 @@ class TestSudo:
         done = self.run(bed, host(""), pipelining, [ask("first"), ask("second", "tell"), FAREWELL])
         assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
         assert done["second"]["uid"] == USERS["operator7"]
-        until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 5, "the end of the helper")
 
     @pytest.mark.parametrize(
         "way, user, password",
@@ -316,7 +316,7 @@ class TestSudo:
         done = self.run(bed, host(sudoers), way == "pipelining", tasks, **({"ansible_become_password": PASSWORD} if password == "password" else {}))
         assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
         assert done["second"]["uid"] == USERS.get(user, 0)
-        until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 5, "the end of the helper")
 
     @pytest.mark.parametrize("password", [pytest.param(True, id="password"), pytest.param(False, id="free", marks=pytest.mark.long)])
     def test_a_sudo_that_wants_a_terminal(self, bed, host, password):
@@ -327,7 +327,7 @@ class TestSudo:
         assert [came_from(done[name]) for name in ("first", "second", "third")] == ["module", "helper", "helper"]
         assert done["second"]["uid"] == 0
         assert done["third"]["request"]["text"] == "ü"
-        until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 5, "the end of the helper")
 
     @pytest.mark.parametrize("user", [pytest.param(name, marks=pytest.mark.long if name == "operator7" else ()) for name in USERS])
     def test_su(self, bed, host, user):
@@ -337,7 +337,7 @@ class TestSudo:
         done = self.run(bed, made, True, tasks, ansible_become_password=PASSWORD)
         assert [came_from(done[name]) for name in ("first", "second")] == ["module", "helper"]
         assert done["second"]["uid"] == USERS[user]
-        until(bed.is_clean, 1, "the end of the helper")
+        until(bed.is_clean, 5, "the end of the helper")
 
     def test_each_user_has_a_helper(self, bed, host):
         users = ["operator7", "root", "service7"]

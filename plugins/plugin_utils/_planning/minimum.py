@@ -40,11 +40,12 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
     for place in host.places:
         if not (place.serves or place.may_serve) or place.owner or not place.group or place.group.key not in named:
             continue
-        others = [left for other in hosts.values() if other is not host and other.name in leaving for left in other.places]
+        # They may be in rotation as yet.
+        theirs = _members(place.group, (left for other in hosts.values() if other is not host and other.name in leaving for left in other.places))
+        silent = {**{member: f"{member} goes out" for member in theirs}, **_silent_in(place, host, hosts)}
         # Servers of other names that lead to this host go out with it.
-        others.extend(left for left in host.places if left is not place)
-        lost = {left.member for left in others if left.group and left.group.key == place.group.key and not left.owner}
-        least, silent = host.settings.min_in_service, _silent_in(place, host, hosts)
+        lost = _members(place.group, (left for left in host.places if left is not place))
+        least = host.settings.min_in_service
         short = shortage(least, place.member, _as_answered(place.group, silent), place.group.name, lost)
         if not short:
             continue
@@ -53,6 +54,11 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
             return Reason(Kind.LOOK, "; ".join(sorted(why for member, why in silent.items() if member not in asked)))
         return Reason(Kind.MINIMUM, short)
     return None
+
+
+def _members(group: Group, places: Iterable[Place]) -> set[str]:
+    """The servers of a group to which these places belong."""
+    return {place.member for place in places if place.group and place.group.key == group.key and not place.owner}
 
 
 def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> dict[str, str]:
@@ -66,7 +72,7 @@ def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> dict[str, st
 
 
 def _as_answered(group: Group, silent: Mapping[str, str]) -> list[Json]:
-    """The servers of a group. C(silent): which do not answer, and why."""
+    """The servers of a group. C(silent): which do not count as in service, and why."""
     return [
         dict(server, in_service=False, silent=silent[server["server"]]) if server["in_service"] and server["server"] in silent else server
         for server in group.servers

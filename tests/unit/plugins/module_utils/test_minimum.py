@@ -36,7 +36,7 @@ IMPOSSIBLE = "2 of 2 in service in www, 3 must stay: the backend has 2 servers, 
     ("least", "states", "leaving", "short"),
     [
         (1, ["serves", "serves"], (), None),
-        (1, ["serves", "serves"], ("b",), "1 of 2 in service in www (b goes out), 1 must stay"),
+        (1, ["serves", "serves"], ("b",), "1 of 2 in service in www, 1 must stay"),
         (1, ["serves", "down"], (), "1 of 2 in service in www, 1 must stay"),
         (3, ["serves", "serves"], (), IMPOSSIBLE),
         (0, ["serves"], (), None),

@@ -315,7 +315,7 @@ def test_both_places_of_a_host_count_for_the_minimum():
     model.at["spare"] = ("10.0.0.1", 80)
     model.announce("e1", "web1")
     model.go()
-    assert model.said("web1") == ("waiting", "3 of 4 in service in www on lb1 (spare goes out), 3 must stay")
+    assert model.said("web1") == ("waiting", "3 of 4 in service in www on lb1, 3 must stay")
     assert model.in_rotation("web1") == ["lb1"]
 
 
