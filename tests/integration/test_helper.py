@@ -134,7 +134,7 @@ def test_each_host_of_one_machine_has_its_own(bed):
     done = bed.run([ask("first"), ask("second"), dict(ask("delegated"), delegate_to="web1"), FAREWELL], bed.playbook(hosts))
     for host in hosts:
         assert [came_from(done[host][name]) for name in ("first", "second", "delegated")] == ["module", "helper", "helper"]
-    until(bed.is_clean, 1, "the end of the helpers")
+    until(bed.is_clean, 5, "the end of the helpers")
 
 
 def test_another_run_has_another_helper(bed):
@@ -149,7 +149,7 @@ def test_a_helper_that_is_gone_or_hangs_is_replaced(bed, end):
     go_on = {"name": "go_on", "ansible.builtin.shell": "kill -CONT {{ second.leader }}; sleep 1.5"} if end == "STOP" else FAREWELL
     done = bed.run([ask("first"), ask("second"), kill_it, ask("third"), ask("fourth"), go_on, FAREWELL])
     assert [came_from(done[name]) for name in ("first", "second", "third", "fourth")] == ["module", "helper"] * 2
-    until(bed.is_clean, 1, "the end of both")
+    until(bed.is_clean, 5, "the end of both")
 
 
 def test_what_was_sent_is_not_sent_again(bed):
@@ -187,7 +187,7 @@ def test_without_a_helper_each_request_is_a_module(bed, way):
         assert done[name]["is_helper"] is False
         assert not done[name].get("warnings")
         assert done[name]["request"]["text"] == text
-    until(bed.is_clean, 1, "that nothing is there")
+    until(bed.is_clean, 5, "that nothing is there")
 
 
 def test_the_code_of_another_version_is_not_asked(bed):
