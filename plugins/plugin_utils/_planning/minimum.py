@@ -16,8 +16,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-UNASKED = "has not been asked yet"
-
 
 def yields_at(host: Host, events: Iterable[Event]) -> float | None:
     """When the minimum in service no longer counts, because the impact comes in any case and the host needs time to be drained."""
@@ -42,16 +40,17 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
             continue
         # They may be in rotation as yet.
         theirs = _members(place.group, (left for other in hosts.values() if other is not host and other.name in leaving for left in other.places))
-        silent = {**{member: f"{member} goes out" for member in theirs}, **_silent_in(place, host, hosts)}
+        unanswered, unasked = _silent_in(place, host, hosts)
+        silent = {**{member: f"{member} goes out" for member in theirs}, **unanswered, **unasked}
         # Servers of other names that lead to this host go out with it.
         lost = _members(place.group, (left for left in host.places if left is not place))
         least = host.settings.min_in_service
         short = shortage(least, place.member, _as_answered(place.group, silent), place.group.name, lost)
         if not short:
             continue
-        asked = {member: why for member, why in silent.items() if not why.endswith(UNASKED)}
+        asked = {member: why for member, why in silent.items() if member not in unasked}
         if not shortage(least, place.member, _as_answered(place.group, asked), place.group.name, lost):
-            return Reason(Kind.LOOK, "; ".join(sorted(why for member, why in silent.items() if member not in asked)))
+            return Reason(Kind.LOOK, "; ".join(sorted(unasked.values())))
         return Reason(Kind.MINIMUM, short)
     return None
 
@@ -61,14 +60,21 @@ def _members(group: Group, places: Iterable[Place]) -> set[str]:
     return {place.member for place in places if place.group and place.group.key == group.key and not place.owner}
 
 
-def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> dict[str, str]:
-    """Which servers of a place's group count as silent, and why: where the balancer does not check them, those that are targets count by what these answer."""
-    silent = {}
+def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> tuple[dict[str, str], dict[str, str]]:
+    """Which servers of a place's group count as silent, and why: those that did not answer, and those that were not asked yet.
+
+    Where the balancer does not check them, those that are targets count by what these answer.
+    """
+    unanswered: dict[str, str] = {}
+    unasked: dict[str, str] = {}
     for other in hosts.values():
         for theirs in other.places if other is not host else ():
-            if theirs.group and place.group and theirs.group.key == place.group.key and not theirs.owner:
-                silent[theirs.member] = _silent(other, theirs)
-    return {member: why for member, why in silent.items() if why}
+            if not (theirs.group and place.group and theirs.group.key == place.group.key and not theirs.owner):
+                continue
+            why = _silent(other, theirs)
+            if why:
+                (unanswered if other.observation.asked else unasked)[theirs.member] = why
+    return unanswered, unasked
 
 
 def _as_answered(group: Group, silent: Mapping[str, str]) -> list[Json]:
@@ -85,4 +91,4 @@ def _silent(host: Host, place: Place) -> str | None:
         return None
     if host.observation.asked:
         return f"{host.name}: {host.observation.unanswered}" if host.observation.unanswered else None
-    return f"{host.name} {UNASKED}" if place.health == NOBODY else None
+    return f"{host.name} has not been asked yet" if place.health == NOBODY else None
