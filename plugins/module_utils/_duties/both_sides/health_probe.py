@@ -128,10 +128,15 @@ def may_send(look: Mapping[str, Any]) -> bool:
     return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look) or is_untold(look)
 
 
+def may_be_answered(look: Mapping[str, Any]) -> bool:
+    """Whether somebody answers at the URL, or nobody asked there."""
+    return bool((look.get("probe") or {}).get("answered", True))  # journals of older releases do not have it
+
+
 def is_untold(look: Mapping[str, Any]) -> bool:
     """Whether nobody can tell that the answer fails: nobody answers at the URL, and nobody did before the hold. Another answer than a good one is one."""
     answer = look["answer"]
-    if answer["state"] != "failing" or (look.get("probe") or {}).get("answered", True):  # journals of older releases do not have it
+    if answer["state"] != "failing" or may_be_answered(look):
         return False
     if answer["condition"] == "already_out":
         return answer["action"] not in STOPPED
@@ -143,7 +148,7 @@ def not_passing(look: Mapping[str, Any]) -> str | None:
     probe = look.get("probe")
     if not probe or probe["passes"] or look["answer"]["condition"] != "none":
         return None
-    if probe.get("answered", True):
+    if may_be_answered(look):
         return "%s, although nothing makes it fail: if the balancer asks there, it sends the host nothing; start what should answer, or %s" % (
             probe["said"],
             CORRECT,
