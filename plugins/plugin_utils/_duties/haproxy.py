@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, Owners, TrafficDuty, other_than, owners_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -53,9 +53,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-Owners = dict[tuple[str, str], list[str]]
-"""The targets that have a server by its name, by its backend and name. They are found once in a pass, as each target asks for those of all servers."""
 
 
 def place_name(machine: str, server: Json) -> str:
@@ -213,7 +210,10 @@ class Haproxy(TrafficDuty):
         return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or _state(settings, acts))
 
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
-        owners = _owners(asked, machines)
+        def named(host: Host, settings: BalancerSettings, machine: MachineObservation) -> Iterator[tuple[str, str]]:
+            return ((server["backend"], server["server"]) for server in _own(settings, host, machine)[0])
+
+        owners = owners_of(asked, machines, _keys, named)
         for host, settings in asked:
             yield self._traffic(settings, host, owners, machines, addresses)
 
@@ -422,20 +422,9 @@ def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineO
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
 
 
-def _owners(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> dict[str, Owners]:
-    """The owners of the servers at each machine, by its key."""
-    found: dict[str, Owners] = {}
-    for host, settings in asked:
-        for _name, key in _keys(settings):
-            owners = found.setdefault(key, {})
-            for server in _own(settings, host, machines.get(key) or NOT_LOOKED_AT)[0]:
-                owners.setdefault((server["backend"], server["server"]), []).append(host.name)
-    return found
-
-
 def _owner(host: Host, owners: Owners, server: Json) -> str | None:
     """The other target to which a server belongs by its name, or None."""
-    return next((name for name in owners.get((server["backend"], server["server"]), ()) if name != host.name), None)
+    return other_than(host, owners.get((server["backend"], server["server"]), ()))
 
 
 def _place(settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None) -> Place:

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_stays,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, Owners, TrafficDuty, other_than, owners_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -47,9 +47,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place as Target
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-Owners = dict["Target", list[str]]
-"""The targets to which a place belongs, since a line of their own address leads there. They are found once in a pass."""
 
 
 IN_ROTATION = "in rotation"
@@ -150,7 +147,11 @@ class Nginx(TrafficDuty):
         return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
 
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
-        owners = _owners(asked, machines)
+        def led_to(_host: Host, settings: BalancerSettings, machine: MachineObservation) -> Iterator[Target]:
+            servers, files = machine.result.get("servers") or (), machine.result.get("files")
+            return (target for server in servers if is_named(settings, server, files) for target in places_of(server))
+
+        owners = owners_of(asked, machines, _keys, led_to)
         for host, settings in asked:
             yield self._traffic(settings, host, owners, machines, addresses)
 
@@ -262,7 +263,7 @@ def _places(
     lines = [server for server in result["servers"] if is_in_files(settings, server, files)]
     named = [server for server in lines if is_named(settings, server, files)]
     own = {target for server in named for target in places_of(server)}
-    others = {target: other for target, names in owners.items() for other in names[:2] if other != host.name}
+    others = {target: other for target, names in owners.items() for other in [other_than(host, names)] if other}
     led = [json for server in lines if server.get("for_server") == settings["server"] for json in server["leads_to"]]
 
     def leads_here(line: Json) -> list[Target]:
@@ -301,21 +302,6 @@ def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
         for place, line in unknown
         if line.get("unresolved") and is_in_files(settings, line, files)
     )
-
-
-def _owners(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> dict[str, Owners]:
-    """The owners of the places at each machine, by its key."""
-    found: dict[str, Owners] = {}
-    for host, settings in asked:
-        for _name, key in _keys(settings):
-            owners = found.setdefault(key, {})
-            result = (machines.get(key) or NOT_LOOKED_AT).result
-            for server in result.get("servers") or ():
-                if is_named(settings, server, result.get("files")):
-                    for target in places_of(server):
-                        names = owners.setdefault(target, [])
-                        names.extend([host.name] if host.name not in names else [])
-    return found
 
 
 def _is_here(
