@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
@@ -83,6 +84,8 @@ class Look:
         self.seen: dict[str, Any] = {"events": None, "resource_name": None, "connections": None, "holds": []}
         self.looks = 0
         self.began = self.read_at = 0.0
+        # Seconds that the last count of the connections took.
+        self.counting = 0.0
         self.expected = {event_id.lower() for event_id in params["expected"]}
         # What the last read showed: whether the body was empty, and which of the expected events; and when a read of this look showed that first.
         self.shown: tuple[bool, set[str]] | None = None
@@ -107,7 +110,7 @@ class Look:
                 self._count()
             while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
                 self.still_wanted()
-                self.sleep(max(0.0, min(self.host.look_seconds, began + self.params["wait"] - self.monotonic())))
+                self.sleep(max(0.0, min(self._pause(), began + self.params["wait"] - self.monotonic())))
                 if self.monotonic() - self.read_at >= self.host.read_seconds:
                     self._read()
                     if self._lacks_proof() and self.shown_since == self.read_at:
@@ -127,6 +130,10 @@ class Look:
             seen["age"] = self.monotonic() - self.read_at
         seen.update(self.host.facts(), fingerprint=self._fingerprint())
         return seen
+
+    def _pause(self) -> float:
+        """Seconds until the connections are counted again: soon if the look waits until there are none."""
+        return pause_after(self.counting, self.host.look_seconds) if self.params["await_idle"] else self.host.look_seconds
 
     def _is_to_ask(self) -> bool:
         """Whether to ask the host for an answer: if an event is about to take it out.
@@ -204,11 +211,13 @@ class Look:
         return not all(is_over([self.read_at], self.incarnation, self.shown_in.get(event_id)) for event_id in missing)
 
     def _count(self) -> None:
+        began = self.monotonic()
         try:
             found = self.host.connections()
         except ConnectionsError as error:
             self.seen["fatal"] = str(error)
             return
+        self.counting = self.monotonic() - began
         self.seen.update(connections=found.connections, uncounted=found.uncounted, ports=sorted(self.params["ports"]))
         hidden = any(not (each["unheard"] and each["port"] in self.params["heard"]) for each in found.uncounted)
         busy = hidden or any(connection["peer"] not in self.ignored for connection in found.connections)

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     Seen = TypeVar("Seen")
 
 
+# The bounds of a pause between two looks.
+LEAST_SECONDS, MOST_SECONDS = 0.2, 0.5
+
+
+def pause_after(took: float, most: float = MOST_SECONDS) -> float:
+    """Seconds between two looks of one that waits: ten times as long as a look took, within bounds. With many servers or connections a look takes long."""
+    return min(max(LEAST_SECONDS, 10 * took), most)
+
+
 def check_seconds(option: str, value: float, least: float = 0.0) -> float:
     """The value of an option that is a length of time. A number below C(least), infinity and NaN are refused."""
     if not (math.isfinite(value) and value >= least):

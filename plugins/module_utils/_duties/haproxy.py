@@ -37,7 +37,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, parse_places, plural
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 # How many backends a message names.
 MOST_NAMED = 20
-# Seconds between two looks of one that waits: ten times as long as a look takes, within these bounds. With many servers a look takes long.
-LEAST_SECONDS, MOST_SECONDS = 0.2, 0.5
 # HAProxy tries a connection that failed again after a second at the most, at the same server, even if that is out by then. Until then it shows no session.
 RETRY_SECONDS = 1.2
 
@@ -364,7 +362,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         left = deadline - machine.monotonic()
         machine.still_wanted()
         before = idle_servers(watch.seen)
-        pause = min(max(LEAST_SECONDS, 10 * took), MOST_SECONDS)
+        pause = pause_after(took)
         machine.sleep(max(0.0, min(pause, left, watch.quiet_in(before, quiet))))
         if left < pause:
             break
