@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import READ
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import (
     LookAction,
+    after_rest,
     balancer_seconds,
     grace,
     host_seconds,
@@ -134,7 +135,8 @@ class ActionModule(LookAction):
         options = self._with_own("host_observation", turn["options"])
         journal = options.pop("journal", None)
         interval = READ_SECONDS if any(act["part"] == "sent" for act in due) else self._interval
-        look = {"call": "host_observation", "args": options, "rest": rest_of(turn, interval), "at_once": {"wait": 0.0}}
+        rest = rest_of(turn, interval)
+        look = {"call": "host_observation", "args": after_rest(options, rest), "rest": rest, "at_once": {"wait": 0.0}}
         answer = self.ask(request_of(look, calls, journal), task_vars, self._interval + host_seconds(options))
         return answer["acts"], self.seen_of_host(answer["look"], options, task_vars, news, turn)
 

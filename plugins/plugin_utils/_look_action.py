@@ -82,6 +82,11 @@ def rest_of(turn: Json, interval: float) -> float:
     return max(0.0, min(interval, interval - since))
 
 
+def after_rest(args: Options, rest: float) -> Options:
+    """The options of a look at a host that begins so many seconds after the look at its balancers: the two end together all the same."""
+    return dict(args, at_least=max(0.0, args["at_least"] - rest)) if args.get("at_least") else args
+
+
 def grace(task_vars: Variables) -> float:
     """Seconds that a request may take beyond the time of what is asked."""
     beside = min(int(task_vars.get("ansible_forks") or 1), len(task_vars.get("ansible_play_hosts_all") or [1]))
@@ -174,7 +179,9 @@ class LookAction(ActionBase):
         C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).
         """
         turn = turn or {}
-        time.sleep(rest_of(turn, interval))
+        rest = rest_of(turn, interval)
+        time.sleep(rest)
+        args = after_rest(args, rest)
         wait, name = float(args.get("wait", 0)), args.get("resource_name")
         given = {option: value for option, value in args.items() if option != "journal"}
         unwanted = (lambda: news.end(name)) if news and wait else None

@@ -264,3 +264,14 @@ class TestRecordsOfOthers:
     def test_its_own_count(self, action, details):
         result = self.look(action, self.record(**details))
         assert "fatal" not in result and result["holds"]
+
+
+@pytest.mark.parametrize("since, least", [(0.4, 1.4), (5.0, 2.0)])
+def test_a_look_that_has_to_rest_ends_with_the_look_at_the_balancers(action, monkeypatch, since, least):
+    """The balancers are looked at meanwhile."""
+    asked, rested = [], []
+    clock = types.SimpleNamespace(time=lambda: 1000.0, sleep=rested.append)
+    monkeypatch.setattr(_look_action, "time", clock)
+    action.look = lambda _call, options, *_more: asked.append(options) or {"events": []}
+    action.look_at_host({"wait": 3.6, "at_least": 2.0}, TASK_VARS, turn={"read_at": 1000.0 - since})
+    assert rested == [pytest.approx(2.0 - least)] and asked[0]["at_least"] == pytest.approx(least)
