@@ -36,14 +36,9 @@ def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
     found: list[str] = []
     for entry in entries:
         try:
-            duty = _duty(entry, machine)
+            found.extend(_duty(entry, machine).still_on())
         except ValueError as error:
             found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
-            continue
-        seen = duty.see()
-        # What is not there is as good as off. A sentence about a cluster does not name it.
-        busy = [] if seen["details"].get("missing") else seen["busy"]
-        found.extend(sentence if duty.title in sentence else "%s: %s" % (duty.title, sentence) for sentence in busy)
     return found
 
 

@@ -27,10 +27,16 @@ def pause_after(took: float, most: float = MOST_SECONDS) -> float:
 
 
 def check_seconds(option: str, value: float, least: float = 0.0) -> float:
-    """The value of an option that is a length of time. A number below C(least), infinity and NaN are refused."""
-    if not (math.isfinite(value) and value >= least):
-        raise ValueError("%s is %r; it must be a number of seconds, %g or more." % (option, value, least))
+    """The value of an option that is a length of time."""
+    mistake = mistake_in_seconds(value, least)
+    if mistake:
+        raise ValueError("%s %s." % (option, mistake))
     return value
+
+
+def mistake_in_seconds(value: float, least: float = 0.0) -> str:
+    """What is wrong with a length of time, or empty. A number below C(least), infinity and NaN are wrong."""
+    return "" if math.isfinite(value) and value >= least else "is %r; it must be a number of seconds, %g or more" % (value, least)
 
 
 def poll(

@@ -7,9 +7,10 @@
 A machine may be silent, half dead or set up wrong. The passes of the playbook handle_events must go on all the same, so a look never fails. Its
 result says so instead:
 
-C(reached) whether the module ran there
-C(error)   what went wrong
-C(fatal)   what a person must mend
+C(reached)   whether the module ran there
+C(error)     what went wrong
+C(fatal)     what a person must mend
+C(seems_off) whether nothing answered at its address
 
 A look changes nothing, so it does no harm to end one early. It has a time limit for machines that answer and never finish. A look that waits also
 ends as soon as another look has news (C(_news.py)).
@@ -49,6 +50,8 @@ UNREACHABLE, FAILED = "unreachable", "failed"
 """What Ansible calls a task whose machine could not be reached, and one that went wrong."""
 OF_ALL = ("journal_missed", "by_module", "ansible_facts", "warnings", "deprecations")
 """What an answer says besides its acts and its look: also how it came about, and what Ansible found out about the machine."""
+OF_MACHINES_OFF = ("timed out", "no route to host", "unreachable")
+"""What ssh and the like say where nothing answers. Their exit status tells this and a refusal by the machine alike."""
 UNREACHED = "unreached"
 """The fingerprint of the events of a host that could not be read."""
 
@@ -68,6 +71,12 @@ def of_others(records: Iterable[Json], task_vars: Variables) -> str | None:
         f"its folder has records of {' and '.join(others)} ({paths[others[0]]}): they are one machine, or share the folder over a network. See that they"
         f" are released for {' and '.join(others)}, then leave one name out of the inventory, or give each a graceful_azure_state_dir of its own"
     )
+
+
+def _unreached(said: object) -> Json:
+    """The result of a look at a machine that could not be reached. C(said): what the connection said."""
+    error = first_line(said)
+    return {"reached": False, "error": error, "seems_off": any(words in error.lower() for words in OF_MACHINES_OFF)}
 
 
 def request_of(look: Json | None, acts: Sequence[Json], journal: Any = None) -> Json:
@@ -138,7 +147,7 @@ class LookAction(ActionBase):
             lost, failure = UNREACHABLE, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         except AnsibleConnectionFailure as error:
             self._connection._shell.tmpdir = None  # the temporary folder cannot be removed there
-            lost, failure = UNREACHABLE, {"reached": False, "error": first_line(error)}
+            lost, failure = UNREACHABLE, _unreached(error)
         except (AnsibleError, OSError) as error:
             lost, failure = FAILED, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         else:
@@ -162,7 +171,7 @@ class LookAction(ActionBase):
     def _told(result: Json) -> Json:
         """A result with C(reached), and with C(error) and C(fatal) if it failed."""
         if result.get("unreachable"):
-            return {"reached": False, "error": first_line(result.get("msg"))}
+            return _unreached(result.get("msg"))
         if not result.get("failed"):
             return dict(result, reached=True)
         said = last_words(result) if "module_stdout" in result else first_line(result.get("msg"))

@@ -199,7 +199,8 @@ class Model:
     def observe_host(self, name):
         host = self.hosts[name]
         if host["silent"]:
-            return {"reached": False, "error": host["silent"] if isinstance(host["silent"], str) else "timed out", "at": self.now}
+            is_refusal = isinstance(host["silent"], str)
+            return {"reached": False, "error": host["silent"] if is_refusal else "timed out", "seems_off": not is_refusal, "at": self.now}
         if host["slow"]:
             return {
                 "reached": False,

@@ -137,7 +137,7 @@ class Duty:
 
     @property
     def title(self) -> str:
-        """How a sentence about it begins if the thing itself is not in it."""
+        """How a sentence about it begins, if what it has seen does not name it."""
         return ""
 
     def look(self) -> dict[str, Any]:
@@ -150,6 +150,12 @@ class Duty:
             return self.look()
         except self.errors as error:
             return self.unseen(error)
+
+    def still_on(self) -> list[str]:
+        """What keeps it from being off, in sentences that name it. What is not there is as good as off."""
+        seen = self.see()
+        busy: list[str] = [] if seen["details"].get("missing") else seen["busy"]
+        return ["%s: %s" % (self.title, sentence) for sentence in busy] if self.title and seen["state"] != UNKNOWN else busy
 
     def change(self, act: Act) -> dict[str, Any]:
         """Take the host off, and record it; or release the hold, and put the host back with the last, if the request of the act says so. Returns an

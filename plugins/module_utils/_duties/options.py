@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import mistake_in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,10 +37,8 @@ QUIET: dict[str, Any] = {"type": "float", "default": 3}
 def common_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:
     """What is wrong with numbers of seconds and with C(hosts), whatever the type. C(options): with the defaults of those not set."""
     for option, spec in specs.items():
-        if spec["type"] == "float" and options.get(option) is not None:
-            try:
-                check_seconds(option, options[option])
-            except ValueError as error:
-                yield option, str(error)[len(option) + 1 :].rstrip(".")
+        mistake = mistake_in_seconds(options[option]) if spec["type"] == "float" and options.get(option) is not None else ""
+        if mistake:
+            yield option, mistake
     if options.get("hosts") == []:
         yield "hosts", "empty; %s" % MACHINES

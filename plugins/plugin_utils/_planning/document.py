@@ -175,6 +175,7 @@ class HostObservation:
     fatal: str | None = None  # a mistake that forbids every step for the host
     error: str | None = None
     passing: bool = True  # whether the error may be over soon
+    seems_off: bool = False  # whether nothing answered at its address
     at: float | None = None  # when the look read the host, by the controller's clock
     began: float | None = None  # when the look began, by the same clock
     cut_off: float = 0.0  # the time limit in seconds that ended the look, if one did

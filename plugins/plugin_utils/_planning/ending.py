@@ -41,8 +41,6 @@ WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
-OF_MACHINES_OFF = ("timed out", "no route to host", "unreachable")
-"""What connections say of a machine that may be switched off."""
 QUIET_PATIENCE = 30.0
 """Seconds beyond twice C(quiet) for which a run of one step waits until that time is over."""
 
@@ -53,6 +51,7 @@ class Message:
     short: str = ""  # the same for those who read the closing table too, if that is less
     hosts: tuple[str, ...] = ()  # the hosts of which it tells
     is_theirs: bool = False  # whether the lines of these hosts tell it, too
+    in_table: bool = False  # whether the closing table tells it of each of these hosts, too
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,12 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
     lines = {host.name: most_urgent(statuses, host, observed)[0] for host in hosts}
-    messages = [Message(fault.text) for fault in observed.faults]
+    in_table = {host.name: [statuses[host.name, event.key].why for event in observed.events_of(host)] for host in hosts}
+    # The preview tells of each event which rule cannot be asked.
+    told = {fault for whys in in_table.values() for why in whys for fault in why} | {
+        fault for fault in observed.faults if run.check and fault.kind is Kind.MISTAKE
+    }
+    messages = [Message(fault.text, in_table=fault in told) for fault in observed.faults]
     reported: set[tuple[str, Reason]] = set()
 
     def tell(names: list[str], *why: Reason) -> None:
@@ -302,7 +306,8 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
         if any(reason.kind is not Kind.NOTE for reason in new):
             reported.update((name, reason) for name in names for reason in new)
             is_theirs = all(lines[name].state == "needs_person" and set(new) <= set(lines[name].why) for name in names)
-            messages.append(Message(f"{', '.join(names)}: {words(new)}", hosts=tuple(names), is_theirs=is_theirs))
+            is_listed = all(any(set(new) <= set(why) for why in in_table[name]) for name in names)
+            messages.append(Message(f"{', '.join(names)}: {words(new)}", hosts=tuple(names), is_theirs=is_theirs, in_table=is_listed))
 
     for event in late:
         why = f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out"
@@ -318,8 +323,9 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
     for host in hosts if run.check else ():
         if host.refuses_unanswered:
             tell([host.name], unanswered(host))
-        for reason in reasons(Kind.MISTAKE, (sentence for place in host.places for sentence in (place.stays, place.untold))):
-            tell([host.name], reason)
+        for place in host.places:
+            for reason in (*reasons(Kind.BUSY, [place.stays]), *reasons(Kind.MISTAKE, [place.untold])):
+                tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
     for event in listed(observed):
@@ -338,9 +344,7 @@ def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
     if is_lost(host, observed):
         missed = "read" if host.observation.cut_off else "reached"
         why = f"it cannot be {missed}, and no event is known that names it, so nobody watches it: {why_unread(host).rstrip('.')}."
-        # A host that answers, or refuses ssh, is not off.
-        is_off = any(words in why_unread(host).lower() for words in OF_MACHINES_OFF)
-        off = "; if it may be switched off, set graceful_azure_may_be_off for it" if is_off else ""
+        off = "; if it may be switched off, set graceful_azure_may_be_off for it" if host.observation.seems_off else ""
         mend = "Set handle_events_observe_timeout, such as to 30" if host.observation.cut_off else "Mend it"
         yield Reason(Kind.UNREAD, f"{why} {mend}, or leave it out of the target{off}")
 

@@ -62,6 +62,7 @@ class Host:
     failing_since: float | None = None
     restoring_reason: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     is_unanswered: bool = False  # whether that is because the host does not answer
+    restoring_left: list[str] = field(default_factory=list)  # sentences: what that reason tells besides that the host is not restored
     drain_steps_left: list[str] = field(default_factory=list)  # sentences: what the drain steps of the former pass wait for
     leaves_again: bool = False  # whether its step of the former pass was to go out, too
 

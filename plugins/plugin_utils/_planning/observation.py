@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import still_held
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings
 
 
@@ -234,6 +235,7 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
     if last and last.role == "restore_service":
         host.restoring_reason = result.get("reason", "").strip()
         host.is_unanswered = bool(result.get("unanswered"))
+        host.restoring_left = [*(result.get("left") or ()), *still_held(result.get("held_by") or ()), *(result.get("conflicts") or ())]
     if last and last.role == "drain_host" and not result.get("done"):
         host.drain_steps_left = list(result.get("waiting_for") or ())
     for event_id in (result.get("approved") or ()) if last and last.role == "approve_event" else ():

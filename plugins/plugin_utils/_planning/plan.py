@@ -51,7 +51,7 @@ def plan(document: Json) -> Json:
         "warnings": list(warnings(decided)),
         "preview": preview(decided, statuses, decisions, unread) if observed.run.check else [],
         "messages": [message.text for message in end.messages],
-        "faults": [{"text": message.short or message.text, "hosts": list(message.hosts)} for message in end.messages],
+        "faults": [{"text": message.short or message.text, "hosts": list(message.hosts), "in_table": message.in_table} for message in end.messages],
         "of_run": [message.text for message in end.messages if not message.is_theirs],
         "told": sorted({name for message in end.messages for name in message.hosts}),
         "memory": write_memory(remember(decided, statuses, decisions, end)),

@@ -93,6 +93,8 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
     """The lines about one event, below its headline."""
     if not event.hosts:
         yield "names none of the targets: left alone"
+    if event.unasked:
+        yield event.unasked
     if event.mistake:
         yield event.mistake
     elif event.hosts and event.rule:
@@ -115,8 +117,6 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
 def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
-    if event.unasked:
-        yield event.unasked
     because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
     yield f"rule {rule['name']!r} decides{because}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":

@@ -33,7 +33,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import not_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
@@ -323,8 +322,10 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     limit = host.settings.restore_service.timeout
     # Somebody may have corrected it before this run began.
     if host.restoring_reason is not None and observed.now - since >= limit:
-        late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why).removeprefix('not back yet: ')}; each run tries again")
+        late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why)}; each run tries again")
         return Status("needs_person", (late,), None, True)
+    if why[0].kind is Kind.ANSWER:
+        why = (why[0]._replace(text=f"not back yet: {why[0].text}"), *why[1:])
     return Status("restoring", why, since + limit)
 
 
@@ -337,9 +338,7 @@ def _why_restoring(host: Host, seconds: float) -> tuple[Reason, ...]:
     if not host.is_unanswered:
         return (Reason(Kind.STEP, host.restoring_reason),)
     own = has_own_tasks(host) and seconds >= LONG_UNANSWERED
-    return reasons(
-        Kind.ANSWER, (f"not back yet: {host.restoring_reason.removeprefix(not_back(host.name))}", f"your own task file took it out: {OWN_TASKS}" if own else "")
-    )
+    return reasons(Kind.ANSWER, [*host.restoring_left, f"your own task file took it out: {OWN_TASKS}" if own else ""])
 
 
 def restoring_since(decided: Decided, host: Host) -> float | None:

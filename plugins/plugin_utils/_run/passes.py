@@ -96,14 +96,10 @@ def farewells(result: Json) -> dict[str, list[Turn]]:
 def _table(planned: Json, done: Mapping[str, str] | None = None) -> list[str]:
     """The closing table: what became of the events, or what would be done in check mode, a line for each host that could not be read, and what else is
     wrong. C(done): per host what came of the step that followed the last pass."""
-    lines = [*(planned["preview"] or _outcomes(planned, done or {})), *not_looked_at(planned["unread"], planned["told"])]
-    return [*lines, *(fault["text"] for fault in planned["faults"] if not _is_told(fault, lines))]
-
-
-def _is_told(fault: Json, lines: Sequence[str]) -> bool:
-    """Whether one of these lines tells of a fault already."""
-    why = fault["text"].removeprefix(f"{', '.join(fault['hosts'])}: ")
-    return any(why in line and all(name in line for name in fault["hosts"]) for line in lines)
+    done = done or {}
+    lines = [*(planned["preview"] or _outcomes(planned, done)), *not_looked_at(planned["unread"], planned["told"])]
+    # What came of a step stands in the place of what was wrong before.
+    return [*lines, *(fault["text"] for fault in planned["faults"] if not fault["in_table"] or not done.keys().isdisjoint(fault["hosts"]))]
 
 
 def _came_of(last: Json, acted: Json) -> Iterator[tuple[str, str]]:

@@ -56,7 +56,7 @@ def judge(
     last: Result = NOTHING,
     held_by: Sequence[str] = (),
 ) -> RoleResult:
-    """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(unanswered).
+    """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left), C(unanswered).
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result.
@@ -71,14 +71,16 @@ def judge(
     left = _left(steps, answer, given_back) or ([] if is_done(last) else [last.get("waiting_for") or UNREACHABLE])
     conflicts = [*lost, *gathered((steps, given_back, last), "conflicts")]
     still = still_held(held_by)
-    said = [*(["not restored"] if left else still or ["restored"]), *left, *(still if left else ()), *conflicts]
+    is_unanswered = is_done(steps) and not is_unreachable(answer) and not may_go_back(steps, answer)
+    state = ["not restored", *([STAYS_OUT] if is_unanswered else ())] if left else still or ["restored"]
     return {
         "done": not left,
         "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),
-        "reason": f"{host} is {'; '.join(said)}",
+        "reason": f"{host} is {'; '.join([*state, *left, *(still if left else ()), *conflicts])}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,
-        "unanswered": is_done(steps) and not is_unreachable(answer) and not may_go_back(steps, answer),
+        "left": left,
+        "unanswered": is_unanswered,
     }
 
 
@@ -93,5 +95,5 @@ def _left(steps: Result, answer: Result, given_back: Result) -> list[str]:
     if not is_done(steps):
         return [steps.get("waiting_for") or "its services do not run yet"]
     if not may_go_back(steps, answer):
-        return [STAYS_OUT, answer.get("reason") or "it was not asked"]
+        return [answer.get("reason") or "it was not asked"]
     return [] if given_back.get("done") else [given_back.get("reason") or "it is not given back yet"]

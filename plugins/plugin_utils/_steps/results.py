@@ -44,11 +44,6 @@ def is_changed(result: Result) -> bool:
     return bool(result.get("changed"))
 
 
-def not_back(name: str) -> str:
-    """How a sentence begins about a host that does not answer, and so is left out."""
-    return f"{name} is not restored; {STAYS_OUT}; "
-
-
 def too_slow(name: str, why: str) -> str:
     """A sentence about a host that answers, and never in time. C(why): the error of the last look."""
     return f"{name} is slow: {why}. Run it again, or set {OBSERVE_TIMEOUT}, such as to 30"

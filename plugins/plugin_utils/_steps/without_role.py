@@ -16,11 +16,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
+    STAYS_OUT,
     RoleResult,
     held_for,
     is_done,
     is_failed,
-    not_back,
     still_held,
     together,
 )
@@ -124,4 +124,4 @@ def _failure(role: str, state: str, name: str, balancers: Sequence[BalancerSetti
     if failed[0]["part"] == "balancer":
         return str(_balancer(balancers, "in" if role == "restore_service" else state, done)["reason"])
     told = str(failed[0].get("msg") or "the step failed")
-    return f"{not_back(name)}{told}" if failed[0]["part"] == "answer" else told
+    return f"{name} is not restored; {STAYS_OUT}; {told}" if failed[0]["part"] == "answer" else told

@@ -228,13 +228,17 @@ def test_the_closing_table_tells_each_fault_once():
         }
     ]
     memory = {"events": {"e1": {}}}
-    faults = [{"text": "web1, web2: lb1 is away", "hosts": ["web1", "web2"]}, {"text": "web3: lb1 is away", "hosts": ["web3"]}, {"text": "no", "hosts": []}]
-    assert _table({"preview": [], "events": events, "unread": {}, "told": [], "faults": faults, "memory": memory}) == [
-        "Reboot e1 (web1, web2): in_progress",
-        "    web1, web2: needs_person, lb1 is away",
-        "web3: lb1 is away",
-        "no",
+    faults = [
+        {"text": "web1, web2: lb1 is away", "hosts": ["web1", "web2"], "in_table": True},
+        {"text": "web3: lb1 is away", "hosts": ["web3"], "in_table": False},
+        {"text": "no", "hosts": [], "in_table": False},
     ]
+    planned = {"preview": [], "events": events, "unread": {}, "told": [], "faults": faults, "memory": memory}
+    first, *lines = _table(planned)
+    assert first == "Reboot e1 (web1, web2): in_progress"
+    assert lines == ["    web1, web2: needs_person, lb1 is away", "web3: lb1 is away", "no"]
+    # What came of a step stands in the line of its host, in the place of the fault.
+    assert _table(planned, {"web2": "out"})[3:] == ["web1, web2: lb1 is away", "web3: lb1 is away", "no"]
 
 
 @pytest.mark.parametrize(("step", "told"), [(None, 1), ({"role": "approve_event"}, 2)])

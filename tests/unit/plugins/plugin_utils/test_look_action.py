@@ -16,6 +16,7 @@ import time
 import types
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.graceful.azure.plugins.action.turn import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
@@ -152,6 +153,23 @@ def test_a_worker_of_a_killed_run_ends_and_gives_nobody_its_result(killed):
     assert select.select([ours], [], [], patient(20))[0], "the worker waits"
     assert os.read(ours, 100) == (b"" if killed else b"result")
     os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("said", "seems_off"),
+    [
+        ("ssh: connect to host web1 port 22: Connection timed out", True),
+        ("ssh: connect to host web1 port 22: No route to host", True),
+        ("ssh: connect to host web1 port 22: Connection refused", False),
+        ("Host key verification failed.", False),
+    ],
+)
+def test_where_nothing_answers_the_machine_may_be_off(action, said, seems_off):
+    def fail():
+        raise AnsibleConnectionFailure(f"Failed to connect to the host via ssh: {said}")
+
+    result, _seconds = look(action, fail)
+    assert (result["reached"], result["seems_off"]) == (False, seems_off) and said in result["error"]
 
 
 def test_acts_are_not_ended_and_have_more_time(action, monkeypatch):

@@ -266,8 +266,8 @@ class TestTaskFileOfTheUsersThatTakesOut:
         class Unanswered(Asked):
             def _restore_service(self, name, step):
                 self._put(name, "restoring", step)
-                reason = f"{name} is not restored; it stays out of its load balancer; {TestTaskFileOfTheUsersThatTakesOut.FAILS}"
-                self.results[name]["restore_service"] = {"done": False, "reason": reason, "unanswered": True}
+                fails = TestTaskFileOfTheUsersThatTakesOut.FAILS
+                self.results[name]["restore_service"] = {"done": False, "reason": f"{name} is not restored", "left": [fails], "unanswered": True}
 
         model = Unanswered(load_balancer=self.CUSTOM)
         model.announce("e1", "web1")

@@ -237,3 +237,20 @@ def test_what_is_held_for_an_event_that_stands_in_a_document_and_not_for_us(late
 )
 def test_what_a_host_does_next_in_words(decided, words):
     assert step_words(decided) == words
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_which_faults_the_table_tells(check):
+    """A mistake of two hosts stands in the lines of both, also those of two events; that of a host that no event names in none. A rule stands in the
+    preview alone."""
+    model = Model(hosts=4)
+    model.run["check"] = check
+    model.settings["web1"]["rules"] = [{"name": "live", "when": "contains(description, 'live')"}]
+    model.announce("e1", "web1", "web2", description=None)
+    model.announce("e2", "web3")
+    model.go()
+    for name, fatal in {"web2": "cut in half", "web3": "cut in half", "web4": "broken"}.items():
+        model.hosts[name]["fatal"] = fatal
+    faults = {fault["text"]: fault["in_table"] for fault in model.go()["faults"]}
+    rule, differ = (next(text for text in faults if words in text) for words in ("a rule cannot be asked of", "differ between its hosts"))
+    assert faults == {rule: check, differ: True, "web2, web3: cut in half": True, "web4: broken": False}

@@ -229,6 +229,7 @@ class TestRestoreService:
             "reason": "web1 is restored; app was started; lb1",
             "failed_hosts": [],
             "conflicts": ["app was started", "lb1"],
+            "left": [],
             "unanswered": False,
         }
 
@@ -240,6 +241,7 @@ class TestRestoreService:
     def test_then_an_answer(self):
         judged = self.judge(answer={"answered": False, "reason": "/: status 503"})
         assert judged["reason"] == "web1 is not restored; it stays out of its load balancer; /: status 503" and judged["unanswered"]
+        assert judged["left"] == ["/: status 503"]
         assert not judged["changed"], "an older result of the balancer is none of this step's"
 
     def test_then_the_balancer(self):
