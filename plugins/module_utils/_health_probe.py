@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     Dry,
     ProbeError,
@@ -93,7 +94,7 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
 class HealthAnswers(Driver[Seen]):
     """Health answers of this host: the one of an action, or all that are on record.
 
-    ``action_of`` makes the action of a record. ``answered``: whether anybody answers where the probe's answer is asked; None if that is not known.
+    ``action_of`` makes the action of a record. ``passes``: whether the probe's answer passes where it is asked; None if it is not asked.
     """
 
     Refused = (Refused,)
@@ -107,7 +108,7 @@ class HealthAnswers(Driver[Seen]):
         boot_id: str,
         dry: bool = False,
         clock: Callable[[], float] = steady_clock,
-        answered: Callable[[], bool | None] = lambda: None,
+        passes: Callable[[], bool | None] = lambda: None,
     ) -> None:
         self._store = store
         self._request = request
@@ -116,7 +117,7 @@ class HealthAnswers(Driver[Seen]):
         self._boot_id = boot_id
         self._dry = dry
         self._clock = clock
-        self._answered = answered
+        self._passes = passes
         self._actions: list[Action] | None = None
 
     def check(self) -> None:
@@ -233,11 +234,11 @@ class HealthAnswers(Driver[Seen]):
         yield None
 
     def _found(self, record: Record | None) -> dict[str, Any]:
-        """What was found. Who did not answer before the hold, as after a reboot, may since: then this tells it."""
+        """What was found. An answer that did not pass before the hold may have since, if it is slow to fail: then this tells it."""
         found = dict(record["found"]) if record else {"state": PASSING}
-        if record is None or found.get("answered") is False:
-            answered = self._answered()
-            found.update({} if answered is None else {"answered": answered})
+        if record is None or not may_have_passed(found):
+            passes = self._passes()
+            found.update({} if passes is None else {"passed": passes})
         return found
 
     def stuck(self) -> Exception:

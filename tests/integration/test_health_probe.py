@@ -203,13 +203,13 @@ def test_a_url_at_which_nobody_answers_proves_nothing(make_site):
     with reserve_port() as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/health"
         site.write(web1={"file": str(site.folder / "another"), "url": url})
-        said = f"{url}: Connection refused: as long as nobody answers there, the host never counts as out"
+        said = f"{url}: Connection refused, although nothing makes it fail: until it has passed, the host never counts as out"
         for playbook in ("handle_events", "rehearse"):
             run = site.run(playbook, "--check")
             assert run.status == 2 and said in run.output and "web1: " in run.output, run.output
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
         process = site.start("handle_events")
-        assert "web1 " in until_said(process, f"{url}: Connection refused: nobody was seen to answer there")
+        assert "web1 " in until_said(process, f"{url}: Connection refused: it was not seen to pass before")
         # Longer than the balancer needs to notice, and than connections must be quiet.
         time.sleep(6)
         site.kill(process)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
 ANSWER_SECONDS = 2.0
+AGAIN_SECONDS = 0.5
 ERRORS = (ProbeError, ConnectionsError)
 
 
@@ -139,11 +140,19 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 
 
 def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float, url: str | None) -> Engine[Any]:
-    def answered() -> bool | None:
-        return bool(health.ask(url, ANSWER_SECONDS)[0]) if url else None
+    def passes() -> bool | None:
+        if not url:
+            return None
+        # A single bad answer is no news for a balancer either.
+        ends = machine.monotonic() + ANSWER_SECONDS
+        while health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1] is not None:
+            if machine.monotonic() + AGAIN_SECONDS >= ends:
+                return False
+            machine.sleep(AGAIN_SECONDS)
+        return True
 
     store = machine.store()
-    driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock, answered=answered)
+    driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock, passes=passes)
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else timeout)
     return engine

@@ -23,11 +23,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     STOPPED,
     acted_on,
     health_answer,
-    may_be_answered,
+    may_have_passed,
     may_send,
     not_passing,
     notice_of,
     option_mistakes,
+    passes_at_url,
     probed_url,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
@@ -444,7 +445,7 @@ def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:
 
 def _passes(look: Result) -> bool:
     """Whether the probe gets a good answer, as far as is known."""
-    return look["answer"]["state"] != "failing" and bool((look.get("probe") or {"passes": True})["passes"])
+    return look["answer"]["state"] != "failing" and passes_at_url(look) is not False
 
 
 def _place(settings: BalancerSettings, machine: MachineObservation, group: Group | None) -> Place:
@@ -468,7 +469,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         out_since=out_since,
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=_passes(result),
-        may_serve=answer["state"] != "failing" and not may_be_answered(result),
+        may_serve=answer["state"] != "failing",
         busy=health_answer(place_name(settings), result, settings["url"]),
         count=count,
         seen=machine.looked_at,
@@ -504,8 +505,8 @@ def _must_go_out(look: Result, condition: str) -> bool:
     if condition == CHANGED:
         return False
     answer = look["answer"]
-    # If its release has begun, if the host was booted anew, if the run that made it fail was cut off or if somebody answers only since, the record must
-    # be written again.
-    answers_since = (answer.get("found") or {}).get("answered") is False and (look.get("probe") or {}).get("answered", False)
-    is_old = condition == HELD and (answer["restoring"] or not answer["noted"] or answers_since)
+    # If its release has begun, if the host was booted anew, if the run that made it fail was cut off or if it passes only since, the record must be
+    # written again.
+    passes_since = not may_have_passed(answer.get("found")) and passes_at_url(look) is True
+    is_old = condition == HELD and (answer["restoring"] or not answer["noted"] or passes_since)
     return answer["condition"] in ("none", "lost", "changing") or is_old

@@ -70,7 +70,7 @@ class Place:
     out_since: float | None = None  # when its balancer, which tells nothing, must have noticed that it is out, by the controller's clock
     state: str = ""  # its state, by the name that the provider gives it
     serves: bool = False  # whether it counts as in service
-    may_serve: bool = False  # whether it may be, although nobody answers where the settings ask: the minimum keeps it, and no other relies on it
+    may_serve: bool = False  # whether it may be, although what the settings ask does not pass: the minimum keeps it, and no other relies on it
     busy: tuple[str, ...] = ()  # sentences: which requests are still there, or that this is unknown
     count: Count | None = None  # the requests that came; None if it is in rotation, or nobody counts them
     past: tuple[tuple[str, Count], ...] = ()  # what may send requests to the host past its places, and how many came that way

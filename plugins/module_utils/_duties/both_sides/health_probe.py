@@ -107,7 +107,7 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
             "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
         )
     if is_untold(look):
-        found.append("%s: nobody was seen to answer there, so nothing tells that the probe fails; %s" % (look["probe"]["said"], CORRECT))
+        found.append("%s: it was not seen to pass before, so nothing tells that the probe fails now; %s" % (look["probe"]["said"], CORRECT))
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
     elif look.get("new_connections"):
@@ -118,9 +118,15 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
     return tuple(found)
 
 
+def passes_at_url(look: Mapping[str, Any]) -> bool | None:
+    """Whether the URL answers as the probe wants it; None if nobody asked there."""
+    probe = look.get("probe")
+    return bool(probe["passes"]) if probe else None
+
+
 def is_wrong(look: Mapping[str, Any]) -> bool:
     """Whether the answer passes although it was made to fail."""
-    return look["answer"]["state"] == "failing" and bool((look.get("probe") or {}).get("passes"))
+    return look["answer"]["state"] == "failing" and passes_at_url(look) is True
 
 
 def may_send(look: Mapping[str, Any]) -> bool:
@@ -128,29 +134,28 @@ def may_send(look: Mapping[str, Any]) -> bool:
     return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look) or is_untold(look)
 
 
-def may_be_answered(look: Mapping[str, Any]) -> bool:
-    """Whether somebody answers at the URL, or nobody asked there."""
-    return bool((look.get("probe") or {}).get("answered", True))  # journals of older releases do not have it
-
-
 def is_untold(look: Mapping[str, Any]) -> bool:
-    """Whether nobody can tell that the answer fails: nobody answers at the URL, and nobody did before the hold. Another answer than a good one is one."""
+    """Whether nobody can tell that the answer fails: the URL does not pass, and did not before the hold."""
     answer = look["answer"]
-    if answer["state"] != "failing" or may_be_answered(look):
+    if answer["state"] != "failing" or passes_at_url(look) is not False:
         return False
     if answer["condition"] == "already_out":
-        return answer["action"] not in STOPPED
-    return (answer.get("found") or {}).get("answered") is False
+        # Who has taken it out has seen to that. But nobody at all answers neither a probe nor a request.
+        return not look["probe"].get("answered", True) and answer["action"] not in STOPPED  # journals of older releases do not have it
+    return not may_have_passed(answer.get("found"))
+
+
+def may_have_passed(found: Mapping[str, Any] | None) -> bool:
+    """Whether the URL passed before the hold or since, or nobody asked there. C(found): that of the record."""
+    known = found or {}
+    return bool(known.get("passed", known.get("answered", True)))  # older releases only noted whether anybody answered
 
 
 def not_passing(look: Mapping[str, Any]) -> str | None:
     """A sentence if the answer does not pass although nothing makes it fail; otherwise None."""
-    probe = look.get("probe")
-    if not probe or probe["passes"] or look["answer"]["condition"] != "none":
+    if passes_at_url(look) is not False or look["answer"]["condition"] != "none":
         return None
-    if may_be_answered(look):
-        return "%s, although nothing makes it fail: if the balancer asks there, it sends the host nothing; start what should answer, or %s" % (
-            probe["said"],
-            CORRECT,
-        )
-    return "%s: as long as nobody answers there, the host never counts as out, and is not approved; start what should answer, or %s" % (probe["said"], CORRECT)
+    return "%s, although nothing makes it fail: until it has passed, the host never counts as out, and is not approved; start what should answer, or %s" % (
+        look["probe"]["said"],
+        CORRECT,
+    )

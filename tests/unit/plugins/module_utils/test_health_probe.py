@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
@@ -83,12 +85,12 @@ class Host:
             return Command(f"touch {self.switch}", f"rm -f {self.switch}", run_command)
         return File(str(self.switch), self.kind)
 
-    def hold(self, *events, state="present", store=None, dry=False, answered=None):
+    def hold(self, *events, state="present", store=None, dry=False, passes=None):
         store = store or Store(self.state_dir, dry=dry)
         request = Request(state == "present", list(events) or None)
         driver = HealthAnswers(
             store, request, self.action() if state == "present" else None, lambda record: action_of(record, None, run_command),
-            self.boot, dry=dry, clock=lambda: self.now, answered=lambda: answered,
+            self.boot, dry=dry, clock=lambda: self.now, passes=lambda: passes,
         )  # fmt: skip
         engine = Engine(driver, store, request)
         engine.run()
@@ -191,23 +193,66 @@ def test_what_fails_already_is_left_alone(host):
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
-def test_whether_anybody_has_answered_is_recorded(host):
-    """Before the hold or since. Who answered once may be stopped, and after a reboot may not run yet."""
-    host.hold("A", answered=False)
-    assert host.answers[0]["found"] == {"state": "passing", "answered": False}
-    host.hold("A", answered=True)
-    assert host.answers[0]["found"] == {"state": "passing", "answered": True}
+def test_whether_the_url_has_passed_is_recorded(host):
+    """Before the hold or since. What passed once may be stopped, and after a reboot may not run yet."""
+    host.hold("A", passes=False)
+    assert host.answers[0]["found"] == {"state": "passing", "passed": False}
+    host.hold("A", passes=True)
+    assert host.answers[0]["found"] == {"state": "passing", "passed": True}
     host.switch.unlink()
     host.boot = "boot-2"
-    host.hold("A", answered=False)
-    assert host.fails and host.answers[0]["found"] == {"state": "passing", "answered": True}
+    host.hold("A", passes=False)
+    assert host.fails and host.answers[0]["found"] == {"state": "passing", "passed": True}
     assert host.release("A") and not host.records
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_record_of_an_older_version_tells_whether_anybody_answered(host, answered):
+    host.hold("A")
+    (name,) = [name for name in host.records if name.endswith(".json")]
+    path = pathlib.Path(host.state_dir, name)
+    record = json.loads(path.read_text())
+    record["found"]["answered"] = answered
+    path.write_text(json.dumps(record))
+    with listener() as listening:
+        url = "http://127.0.0.1:%d/" % listening.getsockname()[1]
+    assert host.see(url=url, notice=0.0)["idle"] is answered
+    assert host.release("A") and not host.fails
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize(("statuses", "passed"), [([404], False), ([503, 200], True), ([200], True), ([204], True)])
+def test_an_answer_that_never_passed_proves_nothing_when_it_fails(host, statuses, passed, monkeypatch):
+    """A wrong path gives 404 before the hold, and after it. A balancer forgives a bad answer, too."""
+    asked = []
+
+    def ask_url(url, *_more, **_options):
+        asked.append(url)
+        status = 404 if host.fails else statuses[min(len(asked), len(statuses)) - 1]
+        return None if status < 400 else f"{url}: status {status}"
+
+    monkeypatch.setattr(_health_probe, "ask_url", ask_url)
+    monkeypatch.setattr(duty, "AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(duty, "ANSWER_SECONDS", 0.05)
+    options = {"action": "file", "file": str(host.switch), "url": "http://127.0.0.1:8080/health", "event_ids": ["A"], "state_dir": host.state_dir}
+    call("health_probe_hold", options, run_command=run_command)
+    told = host.see(url=options["url"], notice=0.0)
+    assert told["answer"]["found"] == {"state": "passing", "passed": passed} and not told["probe"]["passes"]
+    assert told["notice_left"] == 0 and told["idle"] is passed
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_what_an_operator_has_taken_out_need_not_have_passed(host, monkeypatch):
+    host.switch.write_text("maintenance until noon\n")
+    monkeypatch.setattr(_health_probe, "ask_url", lambda url, *_more, connected, **_options: connected(("127.0.0.1", 40000)) or f"{url}: status 404")
+    assert host.see(url="http://127.0.0.1:8080/health", notice=0.0)["idle"]
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
 @pytest.mark.parametrize("listens", [False, True])
-def test_a_refused_connection_is_no_proof_that_the_probe_fails(host, listens, monkeypatch):
-    """Who listens and says nothing fails it as well as who answers with an error."""
+def test_silence_is_no_proof_that_the_probe_fails(host, listens, monkeypatch):
+    """Whether nobody listens, or somebody who says nothing."""
     monkeypatch.setattr(duty, "ANSWER_SECONDS", 0.1)
     with listener() as listening:
         url = "http://127.0.0.1:%d/" % listening.getsockname()[1]
@@ -216,8 +261,8 @@ def test_a_refused_connection_is_no_proof_that_the_probe_fails(host, listens, mo
         options = {"action": "file", "file": str(host.switch), "url": url, "event_ids": ["A"], "state_dir": host.state_dir}
         assert call("health_probe_hold", options, run_command=run_command)["changed"]
         told = host.see(url=url, notice=0.0)
-    assert told["answer"]["found"] == {"state": "passing", "answered": listens} and told["probe"]["answered"] is listens
-    assert told["notice_left"] == 0 and told["idle"] is listens
+    assert told["answer"]["found"] == {"state": "passing", "passed": False} and told["probe"]["answered"] is listens
+    assert told["notice_left"] == 0 and not told["idle"]
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)

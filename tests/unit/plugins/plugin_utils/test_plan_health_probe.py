@@ -52,6 +52,10 @@ class Probed(Model):
             return "held"
         return "lost" if mine["boot"] != mine["noted"] else "changed_meanwhile"
 
+    @staticmethod
+    def _passes(mine):
+        return mine["url_answers"] and (mine["fails_since"] is None if mine["url_passes"] is None else mine["url_passes"])
+
     def observe_host(self, name):
         seen = super().observe_host(name)
         mine = self.answers[name]
@@ -84,7 +88,7 @@ class Probed(Model):
             "noted": not mine["events"] or mine["boot"] == mine["noted"] and not mine["cut_off"], "restoring": False,
         }  # fmt: skip
         left = max(0.0, self.balancer_of(name)["notice"] - elapsed) if fails else None
-        passes = mine["url_answers"] and (not fails if mine["url_passes"] is None else mine["url_passes"])
+        passes = self._passes(mine)
         said = "status 500" if mine["url_answers"] else "http://localhost/health: Connection refused"
         probe = {"passes": passes, "said": None if passes else said, "answered": mine["url_answers"]}
         holds = [] if mine["disk"] else [dict(self._record(mine), from_mark=True)]
@@ -102,12 +106,13 @@ class Probed(Model):
     def _load_balancer(self, name, step):
         mine = self.answers[name]
         condition = self._condition(mine)
+        passes = self._passes(mine)
         if condition in ("none", "lost"):
             mine.update(fails_since=self.now, noted=mine["boot"])
         mine["cut_off"] = False
         if condition != "already_out":
             found = mine["found"] if mine["events"] else None
-            mine["found"] = {"state": "passing", "answered": mine["url_answers"] or bool(found and found["answered"])}
+            mine["found"] = {"state": "passing", "passed": passes or bool(found and found["passed"])}
             mine["events"] = dict(self._entries(step, name), **mine["events"])
 
     def _give_back(self, name, step):
@@ -207,18 +212,26 @@ def _nobody_answers(site, *names):
         site.answers[name]["url_answers"] = False
 
 
-def test_a_url_at_which_nobody_has_answered_proves_nothing():
+@pytest.mark.parametrize(("answers", "said"), [({"url_answers": False}, UNANSWERED), ({"url_passes": False}, "status 500")])
+def test_a_url_that_has_not_passed_proves_nothing(answers, said):
     site = Probed()
-    _nobody_answers(site, "web1")
+    site.answers["web1"].update(answers)
     site.announce("e1", "web1")
     (warning,) = site.go()["warnings"]
-    assert warning.startswith(f"web1: {UNANSWERED}: ") and "set url of health_probe to what the balancer asks" in warning
+    assert warning.startswith(f"web1: {said}, ") and "set url of health_probe to what the balancer asks" in warning
     for _pass in range(30):
         assert site.go()["warnings"] == []
     state, reason = site.said("web1")
-    assert site.posted == [] and state == "draining" and f"{UNANSWERED}: nobody was seen to answer there" in reason
-    # The application was only slow to start.
-    site.answers["web1"]["url_answers"] = True
+    assert site.posted == [] and state == "draining" and f"{said}: it was not seen to pass before" in reason
+    # An application that was slow to start answers 503 at once, as a wrong path would.
+    site.answers["web1"].update(url_answers=True)
+    for _pass in range(20):
+        site.go()
+    assert site.posted == []
+    # It was started before it looks at the file for the first time.
+    site.answers["web1"].update(url_passes=True)
+    site.until(lambda _outcome: site.answers["web1"]["found"]["passed"])
+    site.answers["web1"].update(url_passes=None)
     site.until(lambda _outcome: site.posted, passes=20)
 
 
@@ -227,17 +240,6 @@ def test_who_answered_before_the_hold_may_fall_silent():
     site = Probed()
     site.announce("e1", "web1")
     site.until(lambda _outcome: site.answers["web1"]["events"])
-    _nobody_answers(site, "web1")
-    site.until(lambda _outcome: site.posted, passes=20)
-
-
-def test_who_answered_since_the_hold_may_fall_silent_too():
-    site = Probed()
-    _nobody_answers(site, "web1")
-    site.announce("e1", "web1")
-    site.until(lambda _outcome: site.answers["web1"]["events"])
-    site.answers["web1"]["url_answers"] = True
-    site.go()
     _nobody_answers(site, "web1")
     site.until(lambda _outcome: site.posted, passes=20)
 
@@ -259,7 +261,7 @@ def test_what_an_operator_has_stopped_answers_nobody(options, is_approved):
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ({"url_answers": False}, f"web1: {UNANSWERED}: as long as nobody answers there, the host never counts as out, and is not approved"),
+        ({"url_answers": False}, f"web1: {UNANSWERED}, although nothing makes it fail: until it has passed, the host never counts as out, and is not approved"),
         ({"url_passes": False}, "web1: status 500, although nothing makes it fail"),
     ],
 )
@@ -275,14 +277,16 @@ def test_check_mode_says_that_the_url_does_not_pass(answers, said, events):
     assert outcome["warnings"] == []
 
 
-def test_hosts_at_whose_url_nobody_answers_are_kept_by_the_minimum():
+@pytest.mark.parametrize(("answers", "said"), [({"url_answers": False}, UNANSWERED), ({"url_passes": False}, "status 500")])
+def test_hosts_whose_url_does_not_pass_are_kept_by_the_minimum(answers, said):
     """The settings may be wrong, and the balancer may send requests to all of them."""
     site = Probed()
-    _nobody_answers(site, *site.names)
+    for name in site.names:
+        site.answers[name].update(answers)
     site.announce("e1", *site.names)
     for _pass in range(20):
         site.go()
-    assert site.out() == set() and site.said("web1")[0] == "waiting" and UNANSWERED in site.said("web1")[1]
+    assert site.out() == set() and site.said("web1")[0] == "waiting" and said in site.said("web1")[1]
 
 
 def test_somebody_lets_it_pass_again():

@@ -666,11 +666,15 @@ class TestHealthFile:
         Action(host).run("health_probe_hold", state="absent")
         assert host.state()["files"] == {HEALTH: base64.b64encode(b"all is well").decode()}
 
-    @pytest.mark.parametrize(("answer", "answered"), [(reply(503), True), ({"failed": True, "msg": "Unable to connect to the remote server"}, False)])
-    def test_whether_anybody_answers_is_recorded(self, host, answer, answered):
+    @pytest.mark.parametrize(
+        ("answer", "passes", "answered"),
+        [(reply(200), True, True), (reply(404), False, True), ({"failed": True, "msg": "Unable to connect to the remote server"}, False, False)],
+    )
+    def test_whether_the_url_passes_is_recorded(self, host, answer, passes, answered):
         action = Action(host, {URI: answer})
-        assert action.run("health_probe_hold", event_ids=["E1"], url=URL, **self.OUT)["answers"][0]["found"]["answered"] is answered
-        assert action.run("health_probe_info", url=URL, **self.OUT)["probe"]["answered"] is answered
+        assert action.run("health_probe_hold", event_ids=["E1"], url=URL, **self.OUT)["answers"][0]["found"]["passed"] is passes
+        probe = action.run("health_probe_info", url=URL, **self.OUT)["probe"]
+        assert (probe["passes"], probe["answered"]) == (passes, answered)
 
     def test_an_operators_own_file_stays(self, host):
         with host.change() as state:
