@@ -39,7 +39,7 @@ class ActionModule(ControllerAction):
         else:
             result.update(self._begin(self._task.args["role"], task_vars), passes=0)
         result["goes_on"] = not result["finished"] and result["passes"] % STRETCH > 0
-        result["failure"] = printable(result["failure"])
+        result["failure"], result["warnings"] = printable(result["failure"]), printable(result.get("warnings") or [])
         if not result["finished"]:
             time.sleep(result["pause"])
         return kept_inside(result)

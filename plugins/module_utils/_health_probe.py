@@ -15,7 +15,6 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     Dry,
     ProbeError,
@@ -236,7 +235,7 @@ class HealthAnswers(Driver[Seen]):
     def _found(self, record: Record | None) -> dict[str, Any]:
         """What was found. An answer that did not pass before the hold may have since, if it is slow to fail: then this tells it."""
         found = dict(record["found"]) if record else {"state": PASSING}
-        if record is None or not may_have_passed(found):
+        if record is None or not found.get("passed", found.get("answered", True)):
             passes = self._passes()
             found.update({} if passes is None else {"passed": passes})
         return found

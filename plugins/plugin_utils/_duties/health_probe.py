@@ -187,6 +187,9 @@ class HealthProbe(TrafficDuty):
                 " Give another port that tells whether the application works",
             )
 
+    def asks_before(self, settings: BalancerSettings) -> bool:
+        return bool(settings["url"])
+
     def noticed_after(self, settings: BalancerSettings) -> float:
         return float(settings["notice"])
 
@@ -466,6 +469,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         name=label,
         machine=settings["host"],
         in_rotation=in_rotation,
+        noticing=bool(result["notice_left"]),
         out_since=out_since,
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=_passes(result),

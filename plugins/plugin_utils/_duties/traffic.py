@@ -142,6 +142,10 @@ class TrafficDuty(Duty):
         """Seconds after which its balancer must have noticed that a host is back, where nobody can see that there."""
         return 0.0
 
+    def asks_before(self, settings: BalancerSettings) -> bool:
+        """Whether a look before the host goes out may find that nobody could tell that it is out (C(untold) of C(Place))."""
+        return False
+
     def brings_traffic(self, options: Options) -> bool:
         return True
 

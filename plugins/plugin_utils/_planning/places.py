@@ -67,6 +67,7 @@ class Place:
     name: str  # the name in messages; empty if the collection knows none
     machine: str = ""  # the machine on which it is changed
     in_rotation: bool = False  # whether new requests may come
+    noticing: bool = False  # whether it is out and in rotation because its balancer has yet to notice
     out_since: float | None = None  # when its balancer, which tells nothing, must have noticed that it is out, by the controller's clock
     state: str = ""  # its state, by the name that the provider gives it
     serves: bool = False  # whether it counts as in service

@@ -77,6 +77,7 @@ def begin(role: str, name: str, settings: Json, now: float, check: bool = False)
         "ran": [],
         "has_changed": False,
         "conflicts": [],
+        "warned": [],
         "reached": False,
         "was_met": False,
         "result": dict(UNFINISHED),
@@ -93,7 +94,7 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
     """How the role goes on after a pass. C(facts): the variables of the host. C(last): what the pass before returned.
 
     Returns what the next pass needs, among it C(turns) (of the host, as in a run), C(files) (which task file of the user's own is to run before that),
-    C(pause) (seconds to wait before), C(finished), C(result) (of the role), and C(failure) (why it failed, or empty).
+    C(pause) (seconds to wait before), C(warnings), C(finished), C(result) (of the role), and C(failure) (why it failed, or empty).
     """
     this = Pass(facts, last, now)
     found = this.files_left() if last.get("files_left") is not None else this.failed() or this.slow() or this.file() or _ROLES[last["role"]](this)
@@ -104,6 +105,8 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
         "memory": this.memory(),
         "has_changed": last["has_changed"] or any(map(is_changed, this.acts)),
         "conflicts": this.conflicts,
+        "warned": [*last["warned"], *this.warnings()],
+        "warnings": this.warnings(),
         "reached": this.reached,
         "was_met": this.was_met,
         "turns": {last["name"]: []},
@@ -173,6 +176,15 @@ class Pass:
             heard=sorted(host.heard),
         )
         return write_memory(Memory(None, {self.name: mine}, {}))
+
+    def warnings(self) -> list[str]:
+        """What a run would warn of before it takes the host out."""
+        found = [f"{self.name}: {place.untold}" for place in self.host.places if place.untold] if self.goes_out else []
+        return [sentence for sentence in found if sentence not in self.last["warned"]]
+
+    @property
+    def goes_out(self) -> bool:
+        return self.used.get("state") in ("out", "drained")
 
     @property
     def was_looked_at(self) -> bool:
@@ -306,8 +318,9 @@ def _load_balancer(this: Pass) -> Json:
     is_out = this.used["state"] == "out"
     if this.step is None:
         events = this.events("take it out", is_out)
-        if events is None:
-            return this.turns(this.look(READ))
+        before = [] if "asked" in this.notes or not is_out else _machines(this, asked=True)
+        if events is None or before:
+            return {"notes": {"asked": True}, **this.turns(*before, *([this.look(READ)] if events is None else []))}
         if events["trouble"]:
             return this.fail(events["trouble"])
         more = {"min_in_service": this.used.get("min_in_service") or None, "await_checks": this.used.get("await_checks")}
@@ -385,8 +398,9 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
         found = this.take(step, own)
         return {**found, "turns": {this.name: [*machines, *found["turns"][this.name]]}, "pause": PAUSE if due[0] == stage else 0.0}
     result = _judge_drained(this)
-    # A host in rotation is not drained by waiting.
-    is_hopeless = this.host.in_rotation or bool(_mistakes(this)) or this.host.observation.is_silent and not this.was_met
+    # A host in rotation is not drained by waiting, unless its balancer has yet to notice that it is out.
+    serves = any(place.in_rotation and not place.noticing for place in this.host.places)
+    is_hopeless = serves or bool(_mistakes(this)) or this.host.observation.is_silent and not this.was_met
     # A second look at an idle host belongs to it in any case.
     is_late = this.seconds_left == 0.0 and (bool(this.drain.busy) or "late" in this.notes["taken"])
     if is_hopeless or is_late:
@@ -419,9 +433,12 @@ def _glance(this: Pass, seconds: float = GLANCE) -> list[Turn]:
     return [*_machines(this), this.look(seconds, **idle_options(this.host))]
 
 
-def _machines(this: Pass, quiet: float | None = None) -> list[Turn]:
-    """Looks at the machines of the balancers. The first waits for the end of the last request if C(quiet) seconds without one must pass."""
-    balancers = [(this.name, balancer) for balancer in this.host.settings.load_balancers]
+def _machines(this: Pass, quiet: float | None = None, asked: bool = False) -> list[Turn]:
+    """Looks at the machines of the balancers. The first waits for the end of the last request if C(quiet) seconds without one must pass.
+
+    C(asked): only those that may tell something before the host goes out.
+    """
+    balancers = [(this.name, settings) for provider, settings in this.host.balancers if not asked or provider.asks_before(settings)]
     waits = {} if quiet is None else {this.name: quiet}
     looks = machine_looks(balancers, waits, drain_wait=lambda seconds: min(this.seconds_left, max(DRAIN, seconds + READINGS)))
     others = [dict(look, options=dict(look["options"], wait_for=[], timeout=0.0)) for look in looks[1:]]

@@ -95,6 +95,67 @@ def act(**more):
     return {"changed": True, "servers": [server(held_by=["E1"])], "conflicts": [], "refused": [], "waiting_for": [], **more}
 
 
+PROBE = {"type": "health_probe", "action": "file", "file": "/run/out", "url": "http://localhost/health"}
+
+
+def probed(**more):
+    """A health answer that does not pass although nothing makes it fail."""
+    answer = {
+        "action": "file", "on": "/run/out", "state": "passing", "told": "/run/out is not there", "found": None, "held_by": [], "condition": "none",
+        "failing_for": None, "noted": True, "restoring": False, **more,
+    }  # fmt: skip
+    probe = {"passes": False, "said": "http://localhost/health: status 404", "answered": True}
+    return {
+        "answer": answer,
+        "notice_left": None,
+        "passing_for": 60.0,
+        "probe": probe,
+        "connections": [],
+        "new_connections": [],
+        "quiet_for": 2.0,
+        "closed_ago": 60.0,
+    }
+
+
+UNTOLD = "web1: http://localhost/health: status 404, although nothing makes it fail: "
+
+
+def test_a_url_that_does_not_pass_is_warned_of_before_anything_is_done():
+    """As a run does, and once."""
+    role = Role("load_balancer", duties=[PROBE], state="out", event_ids=["E1"], wait=True, timeout=120)
+    assert role.acts() == [] and role.told["warnings"] == []
+    (warning,) = role.tell(looks=probed())["warnings"]
+    assert warning.startswith(UNTOLD) and role.acts() == [("web1", "balancer", "health_probe_hold")]
+    told = role.tell({"changed": True, "answers": [{"state": "failing", "told": "/run/out is there", "held_by": ["E1"]}], "conflicts": [], "waiting_for": []})
+    assert told["finished"] and told["result"]["done"] and told["warnings"] == []
+
+    role = Role("drain_host", duties=["app", PROBE], event_ids=["E1"], graceful_azure_ports=[80], graceful_azure_drain_timeout=60)
+    (warning,) = role.tell(looks=probed())["warnings"]
+    assert warning.startswith(UNTOLD) and role.tell(looks=probed())["warnings"] == []
+
+
+def test_it_waits_until_the_balancer_must_have_noticed():
+    role = Role("drain_host", duties=[PROBE], event_ids=["E1"], graceful_azure_ports=[80], graceful_azure_drain_timeout=60)
+    failing = dict(
+        probed(state="failing", condition="held", held_by=["E1"], failing_for=0.0, found={"state": "passing", "passed": True}), clock=0.0, idle=False
+    )
+    told = role.tell(looks=dict(failing, notice_left=12.0))
+    assert not told["finished"] and told["warnings"] == []
+    for _pass in range(8):
+        told = role.tell(looks=dict(failing, notice_left=0.0, idle=True, quiet_for=5.0, clock=role.now), ports=[80])
+    assert told["finished"] and told["result"]["done"], told
+
+    untold = dict(failing, notice_left=0.0, answer=dict(failing["answer"], found={"state": "passing", "passed": False}))
+    role = Role("drain_host", duties=[PROBE], event_ids=["E1"], graceful_azure_ports=[80], graceful_azure_drain_timeout=60)
+    told = role.tell(looks=untold)
+    assert told["finished"] and "status 404: it was not seen to pass before" in told["failure"]
+
+
+def test_nobody_is_warned_of_an_answer_on_the_way_back():
+    role = Role("load_balancer", duties=[PROBE], state="in", event_ids=["E1"], wait=True, timeout=120)
+    assert role.acts() == [("web1", "balancer", "health_probe_hold")] and role.told["warnings"] == []
+
+
 class TestLoadBalancer:
     def out(self, **more):
         return Role("load_balancer", state="out", **{"event_ids": ["E1"], "wait": True, "timeout": 120, **more})
