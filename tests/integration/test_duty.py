@@ -160,7 +160,7 @@ class TestHaproxy:
         out = run_module("duty", {**known, "event_ids": ["A"]})
         assert out["changed"] and states(out) == states(run_module("duty_info", known)) == {"haproxy": ("out", ["A"])}
         mistaken = run_module("duty", {**known, "duties": [site.entry, {"type": "service", "name": "app", "sockt": "x"}], "state": "back"})
-        assert mistaken["failed"] and mistaken["msg"] == "duties[1]: there is no option sockt; there are type, name."
+        assert mistaken["failed"] and mistaken["msg"] == "duties[1]: there is no option sockt; for the type service there are type, name."
         assert states(bed.run(duty_info, [site.entry])) == {"haproxy": ("out", ["A"])}
 
     def test_by_tasks_of_ansible(self, site, bed, tmp_path):

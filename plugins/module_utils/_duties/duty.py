@@ -87,10 +87,11 @@ class Duty:
     of_balancer = False
     # Whether it is looked at and changed by the controller, through an API, and not on a machine.
     by_controller = False
-    # Whether a host may have only one of this type.
-    once = False
-    # What its name may be.
-    names = NAME
+    # Why a host may have only one of this type; empty if it may have several.
+    once = ""
+    # What its name may be, and why it cannot be left out; empty if it can.
+    name_pattern = NAME
+    needs_name = ""
     # What goes wrong in its driver, besides what goes wrong with records.
     driver_errors: Errors = ()
 
@@ -105,11 +106,6 @@ class Duty:
     def spec(cls, *names: str) -> dict[str, dict[str, Any]]:
         """These of its options, for a call that has them too."""
         return {name: dict(cls.options[name]) for name in names}
-
-    @classmethod
-    def needs_name(cls, options: dict[str, Any]) -> str:
-        """What to do if its name is not set; empty if it need not be."""
-        return ""
 
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterable[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
+    ONCE,
     OPTIONS,
     acted_on,
     health_answer,
@@ -48,7 +49,7 @@ class HealthProbeDuty(Duty):
     type = "health_probe"
     traffic = True
     # All that is held of a host's health answers goes back together.
-    once = True
+    once = ONCE
     driver_errors = ERRORS
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)

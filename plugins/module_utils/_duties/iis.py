@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import OPTIONS, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import NEEDS_NAME, OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import holding
 from ansible_collections.graceful.azure.plugins.module_utils._duties.stopped import StoppedDuty
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
@@ -29,11 +29,8 @@ class IisDuty(StoppedDuty):
     type = "iis"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
+    needs_name = NEEDS_NAME
     driver = Things
-
-    @classmethod
-    def needs_name(cls, options: dict[str, Any]) -> str:
-        return "" if options["sites"] or options["pools"] else "give sites or pools, or the name of a site"
 
     @staticmethod
     def manager(machine: Machine) -> Any:

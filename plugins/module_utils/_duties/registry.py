@@ -7,23 +7,24 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.errors import UnsupportedError
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import (
+    mistakes_together,
+    name_mistakes,
+    spelled_out,
+    type_mistake,
+    unknown_options,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from types import ModuleType
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-
-
-# What every entry may have besides the options of its type.
-COMMON = ("type", "name")
 
 
 # Only the file that is needed is loaded, because each run of a module starts Python anew. Ansible sends what is imported by its name.
@@ -130,63 +131,43 @@ class Entry(NamedTuple):
 
 def read_list(given: Iterable[Any], machine: type[Machine], where: str = "duties") -> list[Entry]:
     """The entries of one host, in their order. Raises ValueError that names each option that is wrong. ``where``: what the list is called."""
-    found: list[Entry] = []
+    found: dict[str, Entry] = {}
     mistakes: list[str] = []
-    known: dict[str, str] = {}
     for number, each in enumerate(given):
         place = "%s[%d]" % (where, number)
         try:
-            entry = read(each, machine, place)
+            found[place] = read(each, machine, place)
         except ValueError as error:
             mistakes.append(str(error).rstrip("."))
-            continue
-        if entry.duty.once and any(other.duty is entry.duty for other in found):
-            mistakes.append("%s: a host has one %s only" % (place, entry.duty.type))
-        if entry.name in known:
-            mistakes.append("%s.name: %r is the name of %s already; give each its own" % (place, entry.name, known[entry.name]))
-        known.setdefault(entry.name, place)
-        found.append(entry)
+    together = mistakes_together((place, entry.duty.type, entry.name, entry.duty.once) for place, entry in found.items())
+    mistakes.extend(_told(*mistake) for mistake in together)
     if mistakes:
         raise ValueError("; ".join(mistakes) + ".")
-    return found
+    return list(found.values())
 
 
 def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
     """One entry as it is written: a dictionary, or the name of a service."""
-    told = {"type": "service", "name": given} if isinstance(given, str) else given
-    if not isinstance(told, dict):
-        raise ValueError("%s: %r is neither a dictionary nor the name of a service." % (where, given))
-    kind = told.get("type")
-    duty = class_of(kind) if isinstance(kind, str) else None
-    if duty is None:
-        problem = "not set" if kind is None else "%r is no type of duty%s" % (kind, meant(kind, types()))
-        raise ValueError("%s.type: %s; there is %s." % (where, problem, ", ".join(types())))
+    written = spelled_out(given)
+    mistake = type_mistake(written, types())
+    if mistake:
+        raise ValueError(_told(where, *mistake) + ".")
+    duty = cast("type[Duty]", class_of(written["type"]))
     refused = machine.refuses(duty.type)
     if refused:
         raise ValueError("%s: %s." % (where, refused))
-    name = duty.type if told.get("name") in (None, "") else str(told["name"])
-    options, mistakes = _checked(duty, {key: value for key, value in told.items() if key not in COMMON and value is not None}, machine)
+    name = duty.type if written.get("name") in (None, "") else str(written["name"])
+    mistakes = [*unknown_options(written, duty.options)]
+    set_ones = {key: value for key, value in written.items() if key in duty.options and value is not None}
+    checked = ArgumentSpecValidator(machine.spec_of(duty.options)).validate(set_ones)
+    mistakes += [("", error.msg.rstrip(".")) for error in checked.errors]
+    options = checked.validated_parameters
     if not mistakes:
-        mistakes = [*_wrong_name(duty, told.get("name"), name, options), *duty.mistakes(name, options)]
+        mistakes = [*name_mistakes(written, duty.options, duty.name_pattern, duty.needs_name), *duty.mistakes(name, options)]
     if mistakes:
-        raise ValueError("; ".join("%s%s: %s" % (where, "." + option if option else "", sentence) for option, sentence in mistakes) + ".")
+        raise ValueError("; ".join(_told(where, option, sentence) for option, sentence in mistakes) + ".")
     return Entry(duty, name, options)
 
 
-def _checked(cls: type[Duty], given: dict[str, Any], machine: type[Machine]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The options in their types, with defaults, and what is wrong with them."""
-    checked = ArgumentSpecValidator(machine.spec_of(cls.options)).validate(given)
-    there = (*COMMON, *sorted(cls.options))
-    mistakes = [
-        ("", "there is no option %s%s; there are %s" % (key, meant(key, there), ", ".join(there))) for key in sorted(checked.unsupported_parameters, key=str)
-    ]
-    mistakes += [("", error.msg.rstrip(".")) for error in checked.errors if not isinstance(error, UnsupportedError)]
-    return checked.validated_parameters, mistakes
-
-
-def _wrong_name(cls: type[Duty], given: Any, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    needed = cls.needs_name(options) if given in (None, "") else ""
-    if needed:
-        yield "name", "not set; %s" % needed
-    elif isinstance(given, (bool, dict, list)) or not cls.names.match(name):
-        yield "name", "%r is not a plain word; write it of letters, digits, dots, dashes and underscores" % (given,)
+def _told(where: str, option: str, sentence: str) -> str:
+    return "%s%s: %s" % (where, "." + option if option else "", sentence)

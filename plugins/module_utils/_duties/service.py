@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NEEDS_NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import holding
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.stopped import StoppedDuty
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
 
 class ServiceDuty(StoppedDuty):
     type = "service"
-    names = SERVICE
+    name_pattern = SERVICE
     own_mistakes = staticmethod(option_mistakes)
+    needs_name = NEEDS_NAME
     driver = Services
-
-    @classmethod
-    def needs_name(cls, options: dict[str, Any]) -> str:
-        return "give the name of the service"
 
     @staticmethod
     def manager(machine: Machine) -> Any:

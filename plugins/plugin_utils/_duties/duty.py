@@ -30,6 +30,10 @@ class Duty:
     needs_name = ""
     """Why the name cannot be left out; empty if it can."""
 
+    module = ""
+    """The call that puts and releases its hold on the host itself; empty if that is on another machine."""
+    things = ""
+    """What people call what that call takes off duty, in a line that does not name each."""
     nouns: Mapping[str, str] = {}
     """What people call the kinds of its records, if not by their own names."""
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
+    ONCE,
     OPTIONS,
     STOPPED,
     acted_on,
@@ -90,10 +91,12 @@ def _key(settings: BalancerSettings) -> str:
 class HealthProbe(TrafficDuty):
     name = KIND
     kind = KIND
+    module = "health_probe_hold"
+    things = "health answer"
     nouns = {KIND: "health answer"}
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
-    once = "all that is held of a host's health answers goes back together"
+    once = ONCE
     still_out = "still fails on purpose"
     by_others = "fails"
     options = OPTIONS
@@ -250,7 +253,7 @@ class HealthProbe(TrafficDuty):
         options = dict(settings["given"], action=settings["action"]) if direction == "out" or settings["action"] in ("file", "responder") else {}
         if direction == "out" and settings["url"]:
             options["url"] = settings["url"]
-        yield settings["host"], "health_probe_hold", dict(options, **hold)
+        yield settings["host"], self.module, dict(options, **hold)
 
     def shown(self, record: Json) -> dict[str, str]:
         return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import OPTIONS, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import NEEDS_NAME, OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
@@ -15,8 +15,9 @@ class Iis(HostDuty):
     name = "iis"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
-    needs_name = "without sites and pools it is the name of a site"
+    needs_name = NEEDS_NAME
     module = "iis_hold"
+    things = "IIS"
     record = "iis"
     windows = True
     nouns = {"iis": "IIS"}

@@ -11,8 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import QUIET
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import (
+    QUIET,
+    mistakes_together,
+    name_mistakes,
+    spelled_out,
+    type_mistake,
+    unknown_options,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
@@ -77,33 +83,22 @@ def read_entries(given: Iterable[Written], known_hosts: Collection[str], folder:
 
 
 def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> Entry | None:
-    if isinstance(raw, str):
-        raw = {"type": "service", "name": raw}
-    if not isinstance(raw, dict):
-        mistakes.append(f"{called('')}: {raw!r} is neither a dictionary nor the name of a service")
+    def note(found: Iterable[tuple[str, str]]) -> None:
+        mistakes.extend(f"{called(option)}: {sentence}" for option, sentence in found)
+
+    known, raw = types(), spelled_out(raw)
+    unknown = type_mistake(raw, known)
+    if unknown:
+        note([unknown])
         return None
-    known = types()
-    duty = known.get(raw["type"]) if isinstance(raw.get("type"), str) else None
-    if duty is None:
-        unknown = raw.get("type")
-        told = "not set" if unknown is None or unknown == "" else f"{unknown!r} is no type of duty{meant(unknown, known)}"
-        mistakes.append(f"{called('type')}: {told}; there are {', '.join(known)}")
-        return None
-    kind, options = raw["type"], ("type", "name", *duty.options)
-    mistakes.extend(
-        f"{called('')}: there is no option {key}{meant(key, options)}; for the type {kind} there are {', '.join(options)}" for key in raw if key not in options
-    )
-    name = raw.get("name")
-    if name is None or name == "":
-        if duty.needs_name and not any(raw.get(option) for option in duty.options):
-            mistakes.append(f"{called('name')}: not set; {duty.needs_name}")
-        name = kind
-    elif isinstance(name, bool) or not isinstance(name, (str, int)) or not duty.name_pattern.fullmatch(str(name)):
-        mistakes.append(f"{called('name')}: {name!r} is not a plain word; write it of letters, digits, dots, dashes and underscores")
+    kind, duty = raw["type"], known[raw["type"]]
+    note(unknown_options(raw, duty.options))
+    note(name_mistakes(raw, duty.options, duty.name_pattern, duty.needs_name))
+    name = kind if raw.get("name") in (None, "") else str(raw["name"])
     read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
-    read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=str(name))
-    mistakes.extend(f"{called(option)}: {sentence}" for option, sentence in duty.mistakes(read) if option not in wrong)
-    return Entry(kind, str(name), duty, read, called)
+    read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=name)
+    note(mistake for mistake in duty.mistakes(read) if mistake[0] not in wrong)
+    return Entry(kind, name, duty, read, called)
 
 
 def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: FileProblem) -> Iterator[str]:
@@ -119,17 +114,9 @@ def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: Fil
 
 def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
     """What is wrong with the entries of a host beside each other."""
-    known: dict[str, Entry] = {}
-    single: dict[str, Entry] = {}
-    for entry in entries:
-        # A unit has the same name with and without its ending.
-        former = known.setdefault(entry.name.removesuffix(".service"), entry)
-        if former is not entry:
-            yield f"{entry.called('name')}: {entry.name!r} stands in {former.called('')} already; give each entry a name of its own"
-        why = entry.duty.once
-        first = single.setdefault(entry.type, entry) if why else entry
-        if first is not entry:
-            yield f"{entry.called('')}: only one entry may be of the type {entry.type}, because {why}; {first.called('')} is one"
+    called = {entry.called(""): entry.called for entry in entries}
+    for place, option, sentence in mistakes_together((entry.called(""), entry.type, entry.name, entry.duty.once) for entry in entries):
+        yield f"{called[place](option)}: {sentence}"
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]
     for number, entry in enumerate(entries):
         if traffic and traffic[0] < number < traffic[-1] and not entry.traffic:

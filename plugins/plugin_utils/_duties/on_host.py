@@ -22,8 +22,6 @@ class HostDuty(Duty):
     C(out) and C(in) (whether anything is done in that direction), and what else C(step) puts in.
     """
 
-    module = ""
-    """The module that puts and releases its hold."""
     record = ""
     """The kind of its records. What is on record and not in the settings any more is put back all the same."""
     common = False

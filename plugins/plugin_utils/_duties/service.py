@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NEEDS_NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
@@ -15,13 +15,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Optio
 class Service(HostDuty):
     name = "service"
     module = "service_hold"
+    things = "services"
     record = "service"
     together = True
     common = True
     windows = True
     name_pattern = SERVICE
     own_mistakes = staticmethod(option_mistakes)
-    needs_name = "it is the name of the unit"
+    needs_name = NEEDS_NAME
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all services that are held.

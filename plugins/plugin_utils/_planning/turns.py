@@ -65,8 +65,8 @@ NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
 """Why an event is not for us to approve, whatever becomes of its hosts."""
 NOTES = {"noted", "forgotten", "restoring"}
 """The parts of acts that only write or remove records of how far a host is."""
-THINGS = {"service_hold": "services", "iis_hold": "IIS", "cluster_hold": "clusters", "health_probe_hold": "health answer"}
-"""What these modules change on a host, as people call it."""
+THINGS = {duty.module: duty.things for duty in (*ON_HOST.values(), *TRAFFIC.values()) if duty.things}
+"""What these calls change on a host, as people call it."""
 TIME_LIMIT_RESERVE = 15.0
 """Seconds that a look may take beyond its wait, if the keyword timeout limits tasks."""
 TRIES = 3

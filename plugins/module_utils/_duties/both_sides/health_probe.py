@@ -29,6 +29,7 @@ NEEDS = {
 }
 # The actions that stop what answers.
 STOPPED = ("service", "iis_site")
+ONCE = "all that is held of a host's health answers goes back together"
 CORRECT = "set url of health_probe to what the balancer asks"
 OPTIONS: Specs = {
     "action": {"type": "str", "choices": [*NEEDS], "required": True},

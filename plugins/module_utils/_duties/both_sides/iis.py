@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes, Specs
 
 OPTIONS: Specs = {"sites": {"type": "list", "elements": "str"}, "pools": {"type": "list", "elements": "str"}}
+NEEDS_NAME = "without sites and pools it is the name of a site"
 
 
 def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes
 
+NEEDS_NAME = "it is the name of the unit"
+
 
 def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
     stem = name[: -len(".service")] if name.endswith(".service") else name

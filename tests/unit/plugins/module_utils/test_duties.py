@@ -56,7 +56,7 @@ class TestEntries:
     def test_their_options_are_those_of_the_settings(self, kind):
         """What the settings accept, the machine takes, in the same types."""
         there, here = types()[kind], registry.class_of(kind)
-        assert set(types()) == set(registry.types()) and here.once == bool(there.once)
+        assert set(types()) == set(registry.types()) and (here.once, here.needs_name, here.name_pattern) == (there.once, there.needs_name, there.name_pattern)
 
         def plain(specs):
             # A task file is on the controller. On the machine its path is a word.
@@ -71,10 +71,10 @@ class TestEntries:
         ("entry", "said"),
         [
             (3, "duties[0]: 3 is neither a dictionary nor the name of a service."),
-            ({}, "duties[0].type: not set; there is haproxy, nginx,"),
+            ({}, "duties[0].type: not set; there are haproxy, nginx,"),
             ({"type": ["haproxy"]}, "duties[0].type: ['haproxy'] is no type of duty"),
-            ({"type": "haprox"}, "duties[0].type: 'haprox' is no type of duty; did you mean haproxy?; there is haproxy,"),
-            (dict(HAPROXY, sockt="/x"), "duties[0]: there is no option sockt; did you mean socket?; there are type, name, absent, backends,"),
+            ({"type": "haprox"}, "duties[0].type: 'haprox' is no type of duty; did you mean haproxy?; there are haproxy,"),
+            (dict(HAPROXY, sockt="/x"), "duties[0]: there is no option sockt; did you mean socket?; for the type haproxy there are type, name,"),
             ({"type": "haproxy"}, "duties[0]: missing required arguments: hosts."),
             (dict(HAPROXY, hosts=[]), "duties[0].hosts: empty; give the inventory names of the machines on which the balancer runs."),
             (dict(HAPROXY, server=""), "duties[0].server: not set; give the name that the balancer has for the host."),
@@ -89,7 +89,7 @@ class TestEntries:
             (dict(AZURE, secret="x"), "duties[0]: there is no option secret;"),
             (dict(AZURE, arm_url="http://a"), "duties[0].arm_url: 'http://a' does not begin with https://; tokens are sent there."),
             ({"type": "tasks"}, "duties[0]: neither out nor back is set; give at least one task file."),
-            ({"type": "service"}, "duties[0].name: not set; give the name of the service."),
+            ({"type": "service"}, "duties[0].name: not set; it is the name of the unit."),
             ("worker@", "duties[0].name: 'worker@' is a template; name an instance of it, such as worker@1."),
             ("a b", "duties[0].name: 'a b' is not a plain word;"),
             ({"type": "iis", "sites": ["Shop"]}, "duties[0]: IIS runs on Windows hosts only, and this is none."),
@@ -105,8 +105,10 @@ class TestEntries:
         with pytest.raises(ValueError) as told:
             registry.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], Machine)
         assert str(told.value) == (
-            "duties[0]: neither out nor back is set; give at least one task file; duties[2].name: 'app' is the name of duties[1] already; give each its own;"
-            " duties[4]: a host has one health_probe only."
+            "duties[0]: neither out nor back is set; give at least one task file; duties[2].name: 'app' stands in duties[1] already;"
+            " give each entry a name of its own;"
+            " duties[4]: only one entry may be of the type health_probe, because all that is held of a host's health answers goes back together;"
+            " duties[3] is one."
         )
 
 
