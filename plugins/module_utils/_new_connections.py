@@ -53,8 +53,36 @@ def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection,
     return found, closed
 
 
-class Arrivals:
-    """The connections that have come since this was made. ``ignored``: addresses whose connections do not count."""
+class NewConnections:
+    """Those that have come since this was made. ``known``: those that were there. ``last``: when the last of them may have come."""
+
+    def __init__(self, known: set[Connection], last: float, began: float) -> None:
+        self._known = known
+        self._last = last
+        self.began = self.at = began
+        # How many have come, by local port.
+        self.new: dict[int, int] = {}
+        # Whom the last one came from, by local port.
+        self.peers: dict[int, str] = {}
+
+    def take(self, found: set[Connection], at: float) -> None:
+        """Note what was there at this moment."""
+        for connection in found - self._known:
+            self.new[connection[0]] = self.new.get(connection[0], 0) + 1
+            self.peers[connection[0]] = connection[1]
+            self._last = at
+        # A pair that has gone may come again.
+        self._known = found
+        self.at = at
+
+    @property
+    def quiet_for(self) -> float:
+        """Seconds without a new connection that this has seen."""
+        return max(0.0, self.at - max(self._last, self.began))
+
+
+class Arrivals(NewConnections):
+    """The new connections to this machine. ``ignored``: addresses whose connections do not count."""
 
     def __init__(
         self,
@@ -69,14 +97,10 @@ class Arrivals:
         self._proc = proc
         self._forwarded: tuple[set[Connection], dict[Connection, float]] = (set(), {})
         self._tracked_at: float | None = None
-        self._known, closed = self._tell()
-        self.began = self.at = monotonic()
-        # When the last one came, as far as anybody can tell: one that was closed a moment ago may have come a moment ago.
-        self._last = self.began - min(closed.values(), default=TIME_WAIT_SECONDS)
-        # How many have come, by local port.
-        self.new: dict[int, int] = {}
-        # Whom the last one came from, by local port.
-        self.peers: dict[int, str] = {}
+        known, closed = self._tell()
+        began = monotonic()
+        # One that was closed a moment ago may have come a moment ago.
+        super().__init__(known, began - min(closed.values(), default=TIME_WAIT_SECONDS), began)
 
     def read(self) -> tuple[set[Connection], float]:
         """The connections that are there now, and the time. ``see`` takes them."""
@@ -85,19 +109,8 @@ class Arrivals:
 
     def see(self, read: tuple[set[Connection], float] | None = None, but: tuple[str, int] | None = None) -> None:
         """Read the tables once more, or take what was read. ``but``: the address and port of a peer whose connections do not count."""
-        found, self.at = read or self.read()
-        found = {connection for connection in found if connection[1:] != but}
-        for connection in found - self._known:
-            self.new[connection[0]] = self.new.get(connection[0], 0) + 1
-            self.peers[connection[0]] = connection[1]
-            self._last = self.at
-        # A pair that has gone may come again.
-        self._known = found
-
-    @property
-    def quiet_for(self) -> float:
-        """Seconds without a new connection that this has seen."""
-        return max(0.0, self.at - max(self._last, self.began))
+        found, at = read or self.read()
+        self.take({connection for connection in found if connection[1:] != but}, at)
 
     @property
     def closed_ago(self) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     Seen = TypeVar("Seen")
 
@@ -24,6 +24,28 @@ LEAST_SECONDS, MOST_SECONDS = 0.2, 0.5
 def pause_after(took: float, most: float = MOST_SECONDS) -> float:
     """Seconds between two looks of one that waits: ten times as long as a look took, within bounds. With many servers or connections a look takes long."""
     return min(max(LEAST_SECONDS, 10 * took), most)
+
+
+class Since:
+    """Since when things have been as they are, over several looks."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._since: dict[Any, tuple[Any, float]] = {}
+        self.at = monotonic()
+
+    def look(self) -> None:
+        """Begin another look, of which ``note`` is told."""
+        self.at = self._monotonic()
+
+    def note(self, key: Any, state: Any) -> float:
+        """Since when it has been so."""
+        if self._since.get(key, (None, 0.0))[0] != state:
+            self._since[key] = state, self.at
+        return self._since[key][1]
+
+    def quiet_for(self, key: Any) -> float:
+        return self.at - self._since[key][1]
 
 
 def check_seconds(option: str, value: float, least: float = 0.0) -> float:

@@ -37,7 +37,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, pause_after
+from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, parse_places, plural
 
 if TYPE_CHECKING:
@@ -359,12 +359,8 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     took = watch.at - began
     twice: set[Key] = set()
     while not is_idle(watch.seen["servers"], awaited, twice):
-        left = deadline - machine.monotonic()
-        machine.still_wanted()
         before = idle_servers(watch.seen)
-        pause = pause_after(took)
-        machine.sleep(max(0.0, min(pause, left, watch.quiet_in(before, quiet))))
-        if left < pause:
+        if not machine.rest(deadline, pause_after(took), watch.quiet_in(before, quiet)):
             break
         began = machine.monotonic()
         watch.saw(observe(haproxy, store, names, places, asked))
@@ -381,17 +377,16 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
 
 
-class Watch:
+class Watch(Since):
     """The last of several looks, and since when each server, and what leads past the servers, has had no new session."""
 
     def __init__(self, seen: dict[str, Any], machine: Machine) -> None:
-        self._machine = machine
-        self._since: dict[tuple[str, ...], tuple[Any, float]] = {}
+        super().__init__(machine.monotonic)
         self.saw(seen)
 
     def saw(self, seen: dict[str, Any]) -> None:
         self.seen = seen
-        self.at = self._machine.monotonic()
+        self.look()
         process = seen["process"]["pid"], seen["process"]["started"]
         # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
         states: dict[Key, Any] = {
@@ -399,23 +394,14 @@ class Watch:
         }
         states.update({(line["backend"], line["text"]): (process, line.get("total")) for line in seen["passes"]})
         for key, state in states.items():
-            self._note(key, state)
+            self.note(key, state)
         for server in seen["servers"]:
             server["nothing_comes"] = server["nothing_comes"] and self._nothing_is_tried_again(process, server)
 
     def _nothing_is_tried_again(self, process: tuple[int, int], server: dict[str, Any]) -> bool:
         """Whether no connection to a server has failed so lately that HAProxy may try it again."""
-        since = self._note(("retries", server["backend"], server["server"]), (process, server["retries"]))
+        since = self.note(("retries", server["backend"], server["server"]), (process, server["retries"]))
         return not server["retries"] or self.at - since >= RETRY_SECONDS
-
-    def _note(self, key: tuple[str, ...], state: Any) -> float:
-        """Since when it has been so."""
-        if self._since.get(key, (None, 0.0))[0] != state:
-            self._since[key] = state, self.at
-        return self._since[key][1]
-
-    def quiet_for(self, key: Key) -> float:
-        return self.at - self._since[key][1]
 
     def quiet_in(self, keys: Iterable[Key], quiet: float) -> float:
         """Seconds until the next of these servers has been without a new session for so long; infinite if none is about to be."""

@@ -197,12 +197,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     def quiet_for() -> float:
         return quiet_since_noticed(seen, look.arrivals.quiet_for, params["notice"])
 
-    while not problem and not (is_idle(seen) and quiet_for() >= quiet):
-        left = deadline - monotonic()
-        if left <= 0:
-            break
-        machine.still_wanted()
-        machine.sleep(min(health.sample_seconds, left))
+    while not problem and not (is_idle(seen) and quiet_for() >= quiet) and machine.rest(deadline, health.sample_seconds):
         look.arrivals.see()
         if monotonic() - looked_at >= health.look_seconds:
             seen, looked_at = look.see(), monotonic()

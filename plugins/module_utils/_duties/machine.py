@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,13 @@ class Machine:
         if self._run_command is None:
             raise ValueError("This duty is one of a machine, and nothing runs on it here.")
         return self._run_command
+
+    def rest(self, deadline: float, pause: float, sooner: float = math.inf) -> bool:
+        """Wait until the next look of one that waits, which may be due sooner. Returns whether there was time for all of the pause."""
+        left = deadline - self.monotonic()
+        self.still_wanted()
+        self.sleep(max(0.0, min(pause, left, sooner)))
+        return left >= pause
 
     @staticmethod
     def refuses(kind: str) -> str:

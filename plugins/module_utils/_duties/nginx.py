@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, place_of, spelled
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     store = machine.store()
     addresses = parse_places(params["addresses"])
     resolver = Resolver()
-    watch = Watch(machine)
+    watch = Watch(machine.monotonic)
     seen = watch.saw(Look(nginx, store, resolver=resolver))
     present = {server["server"] for server in seen.servers}
     spellings = {spelled(name) for name in present}
@@ -237,11 +237,8 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     if timeout and not machine.check_mode:
         twice = set()
         while not is_idle(seen.servers, awaited, twice):
-            left = deadline - machine.monotonic()
-            machine.still_wanted()
             before = idle_servers(seen.servers)
-            machine.sleep(max(0.0, min(LOOK_SECONDS, left)))
-            if left < LOOK_SECONDS:
+            if not machine.rest(deadline, LOOK_SECONDS):
                 break
             seen = watch.saw(Look(nginx, store, resolver=resolver))
             twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
@@ -264,23 +261,15 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     )
 
 
-class Watch:
+class Watch(Since):
     """Since when each server has been idle in several looks."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._since: dict[Key, float] = {}
-
     def saw(self, seen: Look) -> Look:
-        self.at = self._machine.monotonic()
+        self.look()
         for server in seen.servers:
-            key = key_of(server)
-            if not server["idle"] or key not in self._since:
-                self._since[key] = self.at
+            # What is busy begins anew with each look.
+            self.note(key_of(server), server["idle"] or self.at)
         return seen
-
-    def quiet_for(self, key: Key) -> float:
-        return self.at - self._since[key]
 
 
 def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addresses: Collection[Any]) -> Sequence[dict[str, Any]]:

@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, by_peer, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import NewConnections
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-Connection = tuple[int, str, int]
-"""A local port, a peer and its port."""
+Part = tuple[int, str, int, str]
+"""A local port, a peer, its port, and the state of the connection."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks while something is waited for: each starts a module on the host."""
 WATCH_SECONDS = 0.8
@@ -27,8 +28,8 @@ ENDED = ("timewait", "11")
 LONG_AGO = 60.0
 
 
-def _parts(line: str) -> tuple[int, str, int, str]:
-    """The local port, peer, peer port and state in a line of a sample. An address of a link has its interface behind it."""
+def _parts(line: str) -> Part:
+    """What a line of a sample tells. An address of a link has its interface behind it."""
     try:
         port, peer, peer_port, state = line.split()
         return int(port), parse_address(peer.partition("%")[0]), int(peer_port), state.lower()
@@ -70,44 +71,34 @@ def own_addresses(texts: Iterable[str]) -> list[str]:
     return not_local(text.partition("%")[0] for text in texts)
 
 
-class Arrivals:
-    """The new connections since this was made, in place of the class of this name that reads the tables of Linux."""
+class Arrivals(NewConnections):
+    """The new connections to the host, in place of the class of this name that reads the tables of Linux."""
 
     def __init__(self, windows: Windows, ports: Collection[int], ignored: Iterable[str], monotonic: Callable[[], float]) -> None:
         self._windows, self._ports, self._monotonic = windows, set(ports), monotonic
         windows.want(ports=ports)
         # What the host asks itself is no request of a user's.
         self._ignored = {*ignored, *own_addresses(windows.look().addresses)}
-        self.new: dict[int, int] = {}
-        self.peers: dict[int, str] = {}
-        self.began = self.at = self._last = monotonic()
-        self._known: set[Connection] | None = None
-        self._ended_before = False
-        if ports:
-            self._see(0.0)
+        began = monotonic()
+        first, *later = (self._samples(0.0) if ports else []) or [[]]
+        self._ended_before = any(state in ENDED for *_connection, state in first)
+        super().__init__({part[:3] for part in first}, began, began)
+        self._take(later)
 
     def see(self) -> None:
         """Watch for a moment."""
-        if self._ports:
-            self._see(WATCH_SECONDS)
+        self._take(self._samples(WATCH_SECONDS) if self._ports else [])
+
+    def _take(self, samples: Iterable[Sequence[Part]]) -> None:
+        for sample in samples:
+            self.take({part[:3] for part in sample}, self._monotonic())
         self.at = self._monotonic()
 
-    def _see(self, seconds: float) -> None:
-        for sample in self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples:
-            parts = [part for part in map(_parts, sample.lines) if part[0] in self._ports and part[1] not in self._ignored and not is_loopback(part[1])]
-            found = {part[:3] for part in parts}
-            if self._known is None:
-                self._ended_before = any(part[3] in ENDED for part in parts)
-            else:
-                for connection in found - self._known:
-                    self.new[connection[0]] = self.new.get(connection[0], 0) + 1
-                    self.peers[connection[0]] = connection[1]
-                    self._last = self._monotonic()
-            self._known = found
-
-    @property
-    def quiet_for(self) -> float:
-        return max(0.0, self.at - self._last)
+    def _samples(self, seconds: float) -> list[list[Part]]:
+        """Those of one call, without the connections that do not count."""
+        samples = self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples
+        ignored, ports = self._ignored, self._ports
+        return [[part for part in map(_parts, sample.lines) if part[0] in ports and part[1] not in ignored and not is_loopback(part[1])] for sample in samples]
 
     @property
     def closed_ago(self) -> float:
