@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
@@ -36,9 +36,6 @@ class Approved(Driver["dict[str, str]"]):
 
     def look(self) -> list[tuple[str, dict[str, str], Record | None]]:
         return [(SUBJECT["name"], SUBJECT, self._store.read(KIND, SUBJECT))]
-
-    def view(self, record: Record | None, seen: dict[str, str] | None) -> dict[str, Any]:
-        return {"held_by": holders(record)}
 
     def put(self, hold: Hold[dict[str, str]], events: Events) -> Iterator[Record | None]:
         events = {event_id: entry for event_id, entry in events.items() if fold(event_id) not in self._forgotten}

@@ -19,7 +19,7 @@ import hashlib
 import json
 import random
 import zlib
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     ENDED,
@@ -322,7 +322,7 @@ def _content_at(tags: dict[str, str], key: str, balancer: str) -> dict[str, Any]
     )
 
 
-class Addresses(Driver[Optional[Address]]):
+class Addresses(Driver[Address]):
     """One host's addresses, one in each pool. ``name`` or ``ip`` says which."""
 
     Refused = RefusedError
@@ -368,7 +368,7 @@ class Addresses(Driver[Optional[Address]]):
             found.append(("%s %s" % (short if unique else pool, name), address, record))
         return found
 
-    def condition(self, record: Record | None, seen: Address | None) -> str:
+    def condition(self, record: Record | None, seen: Address) -> str:
         """What became of a hold.
 
         none               is not held, and nobody took it out
@@ -378,8 +378,6 @@ class Addresses(Driver[Optional[Address]]):
         restoring          is to be given back, or Azure is doing it
         changed_meanwhile  somebody else set it to another state
         """
-        if seen is None:
-            return NONE
         if record is None:
             return ALREADY_OUT if seen.state == DOWN else NONE
         found = record["found"]["admin_state"]
@@ -391,21 +389,23 @@ class Addresses(Driver[Optional[Address]]):
             return HELD if record["phase"] == HELD or seen.settled else TO_CHANGE
         return TO_CHANGE if record["phase"] == CHANGING and _is_state(seen.state, found) else CHANGED_MEANWHILE
 
-    def view(self, record: Record | None, seen: Address | None) -> dict[str, Any]:
-        return {"admin_state": seen.state if seen else None, "held_by": holders(record)}
+    view_of_none = {"admin_state": None}
 
-    def describe(self, hold: Hold[Address | None]) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: Address) -> dict[str, Any]:
+        return {"admin_state": seen.state}
+
+    def describe(self, hold: Hold[Address]) -> dict[str, Any]:
         return {
             "pool": self._pool(hold),
-            "name": hold.seen.name if hold.seen else self._subject(hold)["address"],
-            "admin_state": hold.seen.state if hold.seen else None,
+            "name": hold.there.name if hold.there else self._subject(hold)["address"],
+            "admin_state": hold.there.state if hold.there else None,
             "found": hold.shown["found"] if hold.shown else None,
             "held_by": holders(hold.record),
-            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.seen),
+            "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.there) if hold.there else NONE,
         }
 
-    def refusals(self, holds: list[Hold[Address | None]]) -> list[str]:
-        leaving = [hold.seen for hold in holds if hold.seen is not None and hold.condition in (NONE, TO_CHANGE) and hold.seen.state != DOWN]
+    def refusals(self, holds: list[Hold[Address]]) -> list[str]:
+        leaving = [hold.there for hold in holds if hold.there and hold.condition in (NONE, TO_CHANGE) and hold.there.state != DOWN]
         short = (self._short(seen.pool, seen.name, self._pools.read(seen.pool)) for seen in leaving)
         return [told for told in short if told]
 
@@ -421,13 +421,11 @@ class Addresses(Driver[Optional[Address]]):
         short = shortage(self._min_in_service, name, members, "pool " + last_part(pool))
         return "%s stays: %s." % (name, short) if short else None
 
-    def untouched(self, hold: Hold[Address | None]) -> bool:
+    def untouched(self, hold: Hold[Address]) -> bool:
         return self._request.present
 
-    def put(self, hold: Hold[Address | None], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[Address], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
-        if seen is None:
-            raise AssertionError("the engine holds nothing else")
         condition = self.condition(record, seen)
         if condition == ALREADY_OUT:
             return
@@ -451,10 +449,8 @@ class Addresses(Driver[Optional[Address]]):
         if not same_content(before, record) and not _is_same_hold(self._store.read(record["subject"]["pool"], record["subject"]["address"]), record):
             hold.waiting_for = "another run changes the hold on %s in %s" % (record["subject"]["address"], record["subject"]["pool"])
 
-    def give_back(self, hold: Hold[Address | None], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[Address], record: Record) -> Iterator[Record | None]:
         seen = hold.seen
-        if seen is None:
-            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self._conflict(hold))
@@ -470,20 +466,18 @@ class Addresses(Driver[Optional[Address]]):
         if self._change(hold, record, found):
             yield None
 
-    def gone(self, hold: Hold[Address | None]) -> str | None:
+    def gone(self, hold: Hold[Address]) -> str | None:
         subject = self._subject(hold)
         return "%s is not in the pool %s any more: there is nothing to give back." % (subject["address"], subject["pool"])
 
     def stuck(self) -> Exception:
         return AzureError("The addresses were changed again and again while this ran. Does another program change them?")
 
-    def _change(self, hold: Hold[Address | None], record: Record, state: str) -> bool:
+    def _change(self, hold: Hold[Address], record: Record, state: str) -> bool:
         """Write the pool. Returns whether the address has this state and Azure is done."""
         pool, name = record["subject"]["pool"], record["subject"]["address"]
         written, pause = 0, PAUSE
         while True:
-            if hold.seen is None:
-                raise AssertionError
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
             if not _is_same_hold(self._store.read(pool, name), record):
@@ -559,20 +553,18 @@ class Addresses(Driver[Optional[Address]]):
             unread,
         )
 
-    def _pool(self, hold: Hold[Address | None]) -> str:
-        return hold.seen.pool if hold.seen else str(self._subject(hold)["pool"])
+    def _pool(self, hold: Hold[Address]) -> str:
+        return hold.there.pool if hold.there else str(self._subject(hold)["pool"])
 
     @staticmethod
-    def _subject(hold: Hold[Address | None]) -> dict[str, Any]:
+    def _subject(hold: Hold[Address]) -> dict[str, Any]:
         """What an address that is gone was: it has a record, or it would be an error."""
         if hold.shown is None:
             raise AssertionError
         subject: dict[str, Any] = hold.shown["subject"]
         return subject
 
-    def _conflict(self, hold: Hold[Address | None]) -> str:
-        if hold.seen is None:
-            raise AssertionError
+    def _conflict(self, hold: Hold[Address]) -> str:
         return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
 
 

@@ -389,7 +389,7 @@ class Members(Driver[Seen]):
         return condition_of(record, seen, self._life, self._member.survives_reboot)
 
     def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
-        return dict(seen.state, held_by=holders(record))
+        return seen.state
 
     def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
         """What the module returns of a member."""

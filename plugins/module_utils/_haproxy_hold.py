@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain, backends_served_in_maint
@@ -131,7 +131,11 @@ class Step(NamedTuple):
     waiting_for: str | None = None
 
 
-class Servers(Driver[Optional[Server]]):
+# What a diff shows of a server that HAProxy does not have.
+NO_VIEW: dict[str, Any] = {"admin_state": None, "weight": None}
+
+
+class Servers(Driver[Server]):
     """One server in its backends.
 
     ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
@@ -187,16 +191,18 @@ class Servers(Driver[Optional[Server]]):
             self._release_doubles(self._targets)
         return [("%s/%s" % key, self._seen.servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record: Record | None, seen: Server | None) -> str:
-        return condition_of(record, seen, self.process) if seen else NONE
+    def condition(self, record: Record | None, seen: Server) -> str:
+        return condition_of(record, seen, self.process)
 
-    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
-        return _view(record, seen)
+    view_of_none = NO_VIEW
 
-    def describe(self, hold: Hold[Server | None]) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: Server) -> dict[str, Any]:
+        return {"admin_state": seen.admin_state, "weight": seen.weight}
+
+    def describe(self, hold: Hold[Server]) -> dict[str, Any]:
         """What the module returns of a server."""
-        if hold.seen:
-            result = describe(hold.seen, hold.record, hold.condition, arrived(hold.record, hold.seen, self.process))
+        if hold.there:
+            result = describe(hold.there, hold.record, hold.condition, arrived(hold.record, hold.there, self.process))
         else:
             backend, _slash, name = hold.name.partition("/")
             result = dict(NO_FIGURES, backend=backend, server=name, arrived=None, condition=NONE, **_told(hold.record))
@@ -204,7 +210,7 @@ class Servers(Driver[Optional[Server]]):
         result.update(found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=hold.name in self._put_right)
         return result
 
-    def refusals(self, holds: list[Hold[Server | None]]) -> list[str]:
+    def refusals(self, holds: list[Hold[Server]]) -> list[str]:
         """Sentences about the backends in which too few servers would stay in service.
 
         As in the plan, only backends that have the server by its own name count. In a backend that has it only by another name, waiting would not
@@ -214,7 +220,7 @@ class Servers(Driver[Optional[Server]]):
             return []
         found = []
         # A server that was removed since the last step does not leave any more.
-        leaving = [hold.seen for hold in holds if hold.seen is not None and hold.seen.in_service and hold.condition != CHANGED_MEANWHILE]
+        leaving = [hold.there for hold in holds if hold.there and hold.there.in_service and hold.condition != CHANGED_MEANWHILE]
         backends = {server.backend for server in leaving}
         silent = silent_servers(self._seen, backends)
         leaving = [server for server in leaving if (server.backend, server.name) not in silent]
@@ -238,24 +244,20 @@ class Servers(Driver[Optional[Server]]):
                 found.append("%s stays: %s." % (self._server, short))
         return list(dict.fromkeys(found))
 
-    def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
-        if hold.seen is None:
-            raise AssertionError("the engine holds nothing else")
+    def put(self, hold: Hold[Server], events: Events) -> Iterator[Record | None]:
         step = self._out(hold, events)
         # If somebody else has set the server's state, its agent check is left alone, too.
         ours = step.record is not None and step.conflict is None
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
-    def keep(self, hold: Hold[Server | None], record: Record) -> Record:
-        if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, hold.seen))
+    def keep(self, hold: Hold[Server], record: Record) -> Record:
+        if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, hold.there))
             return self._not_told(record)
         return record
 
-    def give_back(self, hold: Hold[Server | None], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
         server = hold.seen
-        if server is None:
-            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         if condition == HELD and was_found_out(record):
             step = Step(None)
@@ -270,17 +272,15 @@ class Servers(Driver[Optional[Server]]):
         agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
         return self._take(hold, step, ENABLED if agent else None)
 
-    def gone(self, hold: Hold[Server | None]) -> str | None:
+    def gone(self, hold: Hold[Server]) -> str | None:
         return "%s is no longer in HAProxy: the hold on it was dropped." % hold.name
 
     def stuck(self) -> Exception:
         return HaproxyError("HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server))
 
-    def _out(self, hold: Hold[Server | None], events: Events) -> Step:
+    def _out(self, hold: Hold[Server], events: Events) -> Step:
         """The next step of a server that is to be out."""
         record, server = hold.record, hold.seen
-        if server is None:
-            raise AssertionError
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             return Step(self._intent(server, events, server.forced, None, found=server.forced) if server.returns_by_agent else None)
@@ -359,11 +359,9 @@ class Servers(Driver[Optional[Server]]):
         before = _with_agent(dict(left, admin_state=found), server)
         return new_record(KIND, subject, before, left, events, process=_process(self.process), **more)
 
-    def _take(self, hold: Hold[Server | None], step: Step, agent: str | None) -> Iterator[Record | None]:
+    def _take(self, hold: Hold[Server], step: Step, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
         record, server = hold.record, hold.seen
-        if server is None:
-            raise AssertionError
         hold.waiting_for = step.waiting_for
         hold.tell(step.conflict)
         if step.record is None:
@@ -469,8 +467,10 @@ class Servers(Driver[Optional[Server]]):
         return bool(is_for_events) and _led(record) in addresses
 
 
-class AbsentServers(Driver[Optional[Server]]):
+class AbsentServers(Driver[Server]):
     """The records of one server on a machine on which no HAProxy runs. They are only deleted, whatever socket they name."""
+
+    view_of_none = NO_VIEW
 
     def __init__(self, store: Store, server: str, backends: list[str] | None) -> None:
         self._store = store
@@ -487,17 +487,6 @@ class AbsentServers(Driver[Optional[Server]]):
             # Two HAProxies may have had a server of this name.
             found[place if place not in found else record["path"]] = record
         return [(place, None, record) for place, record in found.items()]
-
-    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
-        return _view(record, seen)
-
-
-def _view(record: Record | None, seen: Server | None) -> dict[str, Any]:
-    return {
-        "admin_state": seen.admin_state if seen else None,
-        "weight": seen.weight if seen else None,
-        "held_by": holders(record),
-    }
 
 
 def _led(record: Record | None) -> str | None:

@@ -143,7 +143,7 @@ class HealthAnswers(Driver[Seen]):
         return condition_of(record, seen, self._boot_id)
 
     def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
-        return {"state": FAILING if seen.fails else PASSING, "held_by": holders(record)}
+        return {"state": FAILING if seen.fails else PASSING}
 
     def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
         """What the modules return of a health answer."""

@@ -17,11 +17,11 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders, same_content
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
@@ -54,7 +54,7 @@ def this_boot() -> str:
     return boot_id
 
 
-# What a look of a driver tells of one of its things. Where things may cease to exist, None is one of the values.
+# What a look of a driver tells of one of its things that is there.
 State = TypeVar("State")
 
 # Conditions of a thing that every driver may tell, besides HELD.
@@ -92,7 +92,7 @@ class Driver(Generic[State]):
     def check(self) -> None:
         """Raise an error for a mistake in the options. It runs before the folder is made or locked."""
 
-    def look(self) -> list[tuple[str, State, Record | None]]:
+    def look(self) -> Sequence[tuple[str, State | None, Record | None]]:
         """The things of this call, in the order in which they are changed: for each its name, its state and its record.
 
         The state is None if the thing does not exist any more.
@@ -103,9 +103,12 @@ class Driver(Generic[State]):
         """What became of the hold."""
         return NONE
 
+    # What a diff shows about a thing that does not exist any more, besides who holds it.
+    view_of_none: dict[str, Any] = {}
+
     def view(self, record: Record | None, seen: State) -> dict[str, Any]:
-        """What a diff shows about the thing."""
-        raise NotImplementedError
+        """The same about one that is there."""
+        return {}
 
     def describe(self, hold: Hold[State]) -> dict[str, Any]:
         """What a module returns of the thing."""
@@ -142,9 +145,10 @@ class Driver(Generic[State]):
 class Hold(Generic[State]):
     """The hold on one thing in this call: the thing and its record, at first and now, and what the result tells about them."""
 
-    def __init__(self, name: str, seen: State, record: Record | None, before: dict[str, Any]) -> None:
+    def __init__(self, name: str, there: State | None, record: Record | None, before: dict[str, Any]) -> None:
         self.name = name
-        self.seen = seen
+        # None: it does not exist any more.
+        self.there = there
         self.first = record
         self.record = record
         self.shown = record
@@ -155,6 +159,17 @@ class Hold(Generic[State]):
         # Whether this call changed the thing itself. Whether this round gave it a command, so that it must be looked at again.
         self.acted = False
         self.told = False
+
+    @property
+    def seen(self) -> State:
+        """The thing, where it is known to be there: the engine puts and gives back nothing else."""
+        if self.there is None:
+            raise AssertionError
+        return self.there
+
+    @seen.setter
+    def seen(self, seen: State) -> None:
+        self.there = seen
 
     def tell(self, conflict: str | None) -> None:
         """Note the sentence about somebody else's change, unless there is one already."""
@@ -211,7 +226,7 @@ class Engine(Generic[State]):
         self._look()
         for hold in self.current:
             hold.waiting_for = None
-            hold.condition = self.driver.condition(hold.record, hold.seen)
+            hold.condition = self._condition(hold)
         if self.request.present:
             for hold in self.current:
                 # This raises an error if a record would become too large, before the first record is written.
@@ -242,7 +257,7 @@ class Engine(Generic[State]):
     def diff(self) -> dict[str, Any]:
         return {
             "before": {name: hold.before for name, hold in self.holds.items()},
-            "after": {hold.name: self.driver.view(hold.record, hold.seen) for hold in self.current},
+            "after": {hold.name: self._view(hold.record, hold.there) for hold in self.current},
         }
 
     def result(self, things: str) -> dict[str, Any]:
@@ -257,13 +272,20 @@ class Engine(Generic[State]):
             "diff": self.diff,
         }
 
+    def _condition(self, hold: Hold[State]) -> str:
+        return NONE if hold.there is None else self.driver.condition(hold.record, hold.there)
+
+    def _view(self, record: Record | None, there: State | None) -> dict[str, Any]:
+        view = self.driver.view_of_none if there is None else self.driver.view(record, there)
+        return dict(view, held_by=holders(record))
+
     def _look(self) -> None:
         self.current = []
-        for name, seen, record in self.driver.look():
+        for name, there, record in self.driver.look():
             if name not in self.holds:
-                self.holds[name] = Hold(name, seen, record, self.driver.view(record, seen))
+                self.holds[name] = Hold(name, there, record, self._view(record, there))
             hold = self.holds[name]
-            hold.seen, hold.record, hold.shown, hold.told = seen, record, record or hold.shown, False
+            hold.there, hold.record, hold.shown, hold.told = there, record, record or hold.shown, False
             self.current.append(hold)
 
     def _take_round(self) -> None:
@@ -284,14 +306,14 @@ class Engine(Generic[State]):
                             self._write(other, [before])
                     raise
                 if not (hold.conflict and hold.condition == CHANGED_MEANWHILE):
-                    hold.condition = self.driver.condition(hold.record, hold.seen)
+                    hold.condition = self._condition(hold)
                 if self.driver.in_order and hold.waiting_for:
                     return
 
     def _move(self, hold: Hold[State]) -> Iterator[Record | None]:
         """Put, keep or release one hold. Yields records as drivers do."""
         record = hold.record
-        if self.request.present and hold.seen is not None:
+        if self.request.present and hold.there is not None:
             yield from self.driver.put(hold, self._events(record))
             return
         if record is None:
@@ -302,9 +324,9 @@ class Engine(Generic[State]):
         if self._continued and not begun and not self.driver.in_order:
             return
         remaining = self.request.taken_from(record["events"])
-        if remaining and not (begun and hold.seen is not None):
+        if remaining and not (begun and hold.there is not None):
             yield self.driver.keep(hold, dict(record, events=remaining))
-        elif hold.seen is None:
+        elif hold.there is None:
             hold.tell(self.driver.gone(hold))
             yield None
         else:

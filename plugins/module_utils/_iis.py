@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Things(StoppedInOrder[Thing, ThingKey]):
         return IisError("IIS has no %s." % self.label(seen)) if seen.state == MISSING else None
 
     def view(self, record: Record | None, seen: Thing) -> dict[str, Any]:
-        return {"state": seen.state, "held_by": holders(record)}
+        return {"state": seen.state}
 
     def give_back(self, hold: Hold[Thing], record: Record) -> Iterator[Record | None]:
         thing = hold.seen

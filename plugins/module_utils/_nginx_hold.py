@@ -258,7 +258,7 @@ class Silence:
         return sorted(self._resolver.known_places(server.address, server.context), key=str)
 
 
-class Servers(Driver[Optional[Server]]):
+class Servers(Driver[Server]):
     """One server in the upstreams of nginx, with all lines that lead to the same host.
 
     ``files``: the files in which to act, or None for all files of the configuration. ``places``: addresses, each with a port or None. Lines that lead
@@ -311,16 +311,18 @@ class Servers(Driver[Optional[Server]]):
         self._restored = True
         return [(name_of(key), self._servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record: Record | None, seen: Server | None) -> str:
-        return condition_of(record, seen) if seen else NONE
+    def condition(self, record: Record | None, seen: Server) -> str:
+        return condition_of(record, seen)
 
-    def view(self, record: Record | None, seen: Server | None) -> dict[str, Any]:
-        return {"line": seen.text if seen else None, "held_by": holders(record)}
+    view_of_none = {"line": None}
 
-    def describe(self, hold: Hold[Server | None]) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: Server) -> dict[str, Any]:
+        return {"line": seen.text}
+
+    def describe(self, hold: Hold[Server]) -> dict[str, Any]:
         """What the module returns of a server."""
-        if hold.seen:
-            result = describe(hold.seen, hold.record, hold.condition)
+        if hold.there:
+            result = describe(hold.there, hold.record, hold.condition)
         else:
             if hold.shown is None:
                 raise AssertionError("it was looked at because of its record")
@@ -330,11 +332,11 @@ class Servers(Driver[Optional[Server]]):
         result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
         return result
 
-    def refusals(self, holds: list[Hold[Server | None]]) -> list[str]:
+    def refusals(self, holds: list[Hold[Server]]) -> list[str]:
         """Sentences about the upstreams in which too few servers would stay in service."""
         if self._min_in_service is None:
             return []
-        leaving = [hold.seen for hold in holds if hold.seen is not None and not hold.seen.down and hold.condition in (NONE, LOST)]
+        leaving = [hold.there for hold in holds if hold.there and not hold.there.down and hold.condition in (NONE, LOST)]
         groups: dict[tuple[str, str], list[Server]] = {}
         for server in leaving:
             for upstream in server.upstreams:
@@ -359,13 +361,11 @@ class Servers(Driver[Optional[Server]]):
                     found.append("%s stays: %s." % (self._server, short))
         return list(dict.fromkeys(found))
 
-    def untouched(self, hold: Hold[Server | None]) -> bool:
+    def untouched(self, hold: Hold[Server]) -> bool:
         return self._restored
 
-    def put(self, hold: Hold[Server | None], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[Server], events: Events) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
-        if server is None:
-            raise AssertionError("the engine holds nothing else")
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
             yield None
@@ -394,15 +394,13 @@ class Servers(Driver[Optional[Server]]):
         process = self._apply(hold)
         yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
-    def keep(self, hold: Hold[Server | None], record: Record) -> Record:
-        if hold.seen and self.condition(record, hold.seen) == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, hold.seen))
+    def keep(self, hold: Hold[Server], record: Record) -> Record:
+        if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE:
+            hold.tell(_conflict(record, hold.there))
         return record
 
-    def give_back(self, hold: Hold[Server | None], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
         server = hold.seen
-        if server is None:
-            raise AssertionError("the engine gives back nothing else")
         condition = self.condition(record, server)
         stays = condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record))
         if condition == CHANGED_MEANWHILE and (stays or server.words != words_of(record["found"]["line"])):
@@ -421,7 +419,7 @@ class Servers(Driver[Optional[Server]]):
             self._apply(hold)
         yield None
 
-    def gone(self, hold: Hold[Server | None]) -> str | None:
+    def gone(self, hold: Hold[Server]) -> str | None:
         if hold.record is None:
             raise AssertionError("otherwise there is nothing to tell")
         if not self._loaded.has(None, hold.record) and not self._dry:
@@ -526,10 +524,8 @@ class Servers(Driver[Optional[Server]]):
                 raise NginxError("The configuration %s cannot be read as nginx reads it, so nothing was changed: %s" % (self._nginx.configuration, difference))
             self._tested = True
 
-    def _apply(self, hold: Hold[Server | None]) -> dict[str, Any]:
+    def _apply(self, hold: Hold[Server]) -> dict[str, Any]:
         """Write all lines of this round, test and load them. The first hold does it for all. Returns the C(process) for the records."""
-        if hold.seen is None:
-            raise AssertionError
         hold.acted = True
         if self._applied is None:
             self._applied = self._load()

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError, this_boot
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
@@ -283,7 +283,7 @@ class Services(StoppedInOrder[Unit, str]):
         return SystemdError(self._manager.unknown % seen.name) if seen.load_state == "not-found" else None
 
     def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
-        return {"active_state": seen.active_state, "held_by": holders(record)}
+        return {"active_state": seen.active_state}
 
     def give_back(self, hold: Hold[Unit], record: Record) -> Iterator[Record | None]:
         unit = hold.seen

@@ -76,7 +76,7 @@ class AzureLoadBalancerDuty(Duty):
         seconds = max(act.timeout, STEP_SECONDS)
         least = least_of({"min_in_service": act.min_in_service})
         engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds, least)
-        up = act.request.present and any(hold.seen is not None and hold.seen.state != DOWN for hold in engine.current)
+        up = act.request.present and any(hold.there is not None and hold.there.state != DOWN for hold in engine.current)
         return outcome(engine, still=[in_rotation("%s in pool %s" % (self._known_as, self._short))] if up else [])
 
     @property

@@ -88,7 +88,7 @@ class NginxDuty(Duty):
     def change(self, act: Act) -> dict[str, Any]:
         params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
         engine = _change(self._nginx(), params, self.machine, act.request)
-        up = [hold.seen for hold in engine.current if act.request.present and hold.seen and not hold.seen.down]
+        up = [hold.there for hold in engine.current if act.request.present and hold.there and not hold.there.down]
         return outcome(engine, still=[in_rotation("%s in upstream %s" % (server.address, server.upstream)) for server in up])
 
     def _nginx(self) -> Nginx:

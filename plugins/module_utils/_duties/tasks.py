@@ -83,7 +83,7 @@ class Tasks(Driver[str]):
         return [(name, name, self._store.read(KIND, {"name": name})) for name in self._names]
 
     def view(self, record: Record | None, seen: str) -> dict[str, Any]:
-        return {"done": bool(record and record["done"]), "held_by": holders(record)}
+        return {"done": bool(record and record["done"])}
 
     def put(self, hold: Hold[str], events: Events) -> Iterator[Record | None]:
         record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)

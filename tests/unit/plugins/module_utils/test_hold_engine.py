@@ -40,7 +40,7 @@ class Lamps(Driver):
         return [(name, {"lit": self.lit[name]} if name in self.lit else None, self.store.read(KIND, {"name": name})) for name in self.names]
 
     def view(self, record, seen):
-        return dict(seen or {}, held=record is not None)
+        return dict(seen)
 
     def put(self, hold, events):
         record = hold.record or new_record(KIND, {"name": hold.name}, {"lit": True}, {"lit": False}, {})
@@ -119,7 +119,10 @@ def test_each_record_is_written_before_its_change_and_once_more_after_it(lamps, 
     engine = run(lamps)
     assert engine.changed and lamps.lit == {"a": False, "b": False}
     assert log == [("a", CHANGING), ("a", False), ("b", CHANGING), ("b", False), ("a", HELD), ("b", HELD)]
-    assert engine.diff == {"before": dict.fromkeys("ab", {"lit": True, "held": False}), "after": dict.fromkeys("ab", {"lit": False, "held": True})}
+    assert engine.diff == {
+        "before": dict.fromkeys("ab", {"lit": True, "held_by": []}),
+        "after": dict.fromkeys("ab", {"lit": False, "held_by": ["A"]}),
+    }
     del log[:]
     assert not run(lamps).changed and log == []
     assert run(lamps, present=False).changed
