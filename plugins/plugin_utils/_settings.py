@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -195,7 +195,7 @@ def read_settings(
         found: list[str] = []
         untold = (unresolved or {}).get(name) or {}
         settings[name], duties[name] = _settings_of(name, variables, known_hosts, files, set(untold), found)
-        for mistake in (*_not_of(untold, found), *untold.values()):
+        for mistake in (*found, *untold.values()):
             told.setdefault(mistake, []).append(name)
     balancers = machines_of(settings)
     for name in sorted(balancers & {name for name in hosts if duties[name].is_missing}):
@@ -250,9 +250,10 @@ def read_role(
     if former.is_set(variables.get(OBSERVE_TIMEOUT)):
         settings["used"]["observe_timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1)
     if role == "approve_event":
-        settings["outside"] = _outside_of(given, mistakes)
+        settings["outside"] = _outside_of(given)
+        _note(mistakes, unresolved, _mistakes_outside(given))
         if settings["outside"]:
-            _check_witness(used, variables, known_hosts, mistakes)
+            _note(mistakes, unresolved, _witness_mistakes(used, variables, known_hosts))
     else:
         is_back = used.get("drain_host_state") == "running"
         duties = _duties_of(variables, known_hosts, files, mistakes, not (is_back or is_former or DUTIES in unresolved))
@@ -266,13 +267,13 @@ def read_role(
             known = {"ports": settings["drain_host"]["ports"], "timeout": settings["drain_host"]["timeout"]}
         elif role == "restore_service":
             known = {"asked": settings["restore_service"]["ask"]}
-        settings["load_balancers"] = _beside(settings["load_balancers"], mistakes, **known)
-        _check_files(role, used, variables, duties, mistakes)
+        settings["load_balancers"] = _beside(settings["load_balancers"], mistakes, unresolved, **known)
+        _note(mistakes, unresolved, _file_mistakes(role, used, variables, duties))
     _check_machine(variables, mistakes)
     for option in (f"{role}_event_ids", "approve_event_ready_resources"):
         if variables.get(option) == []:
             mistakes.append(f"{option}: an empty list; name at least one, or leave it out")
-    return settings, [*is_former, *_not_of(unresolved, mistakes), *unresolved.values()]
+    return settings, [*is_former, *mistakes, *unresolved.values()]
 
 
 def read_responder(variables: Variables, known_hosts: Collection[str], playbook_dir: str = "", loader: DataLoader | None = None) -> tuple[Json, list[str]]:
@@ -286,38 +287,41 @@ def read_responder(variables: Variables, known_hosts: Collection[str], playbook_
     return found, [*mistakes, *(f"{probe.called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])]
 
 
-def _check_files(role: str, used: Options, variables: Variables, duties: Duties, mistakes: list[str]) -> None:
+def _note(mistakes: list[str], unresolved: Collection[str], found: Iterable[tuple[str, str]]) -> None:
+    """Note mistakes, each with what it is about, once. What follows from variables whose value nobody knows is none."""
+    told = (f"{option}: {sentence}" for option, sentence in found if option not in unresolved)
+    mistakes.extend(mistake for mistake in told if mistake not in mistakes)
+
+
+def _file_mistakes(role: str, used: Options, variables: Variables, duties: Duties) -> Iterator[tuple[str, str]]:
     """Steps with task files need to know the events."""
     is_back = role == "restore_service" or used.get("drain_host_state") == "running"
     files = any(entry.options.get("back") for entry in duties.entries if not entry.traffic)
     if is_back and files and used.get(f"{role}_wait") is False and not variables.get(f"{role}_event_ids"):
-        mistakes.append(f"{role}_event_ids: not set; steps ({role}_wait: false) with task files of your own need it")
+        yield f"{role}_event_ids", f"not set; steps ({role}_wait: false) with task files of your own need it"
 
 
-def _check_witness(used: Options, variables: Variables, known_hosts: Collection[str], mistakes: list[str]) -> None:
+def _witness_mistakes(used: Options, variables: Variables, known_hosts: Collection[str]) -> Iterator[tuple[str, str]]:
     """What an approval from outside needs if the role is used alone. The passes choose a witness themselves."""
     witness = used.get("approve_event_witness")
     if not witness:
-        mistakes.append("approve_event_witness: not set; a host that cannot be asked needs another target of its set, whose metadata service shows the event")
+        yield "approve_event_witness", "not set; a host that cannot be asked needs another target of its set, whose metadata service shows the event"
     elif witness not in known_hosts:
-        mistakes.append(f"approve_event_witness: {witness!r} is not in the inventory")
+        yield "approve_event_witness", f"{witness!r} is not in the inventory"
     if not variables.get("graceful_azure_resource_name"):
-        mistakes.append("graceful_azure_resource_name: not set; approvals from outside need this host's name in Azure, since the host may be silent")
+        yield "graceful_azure_resource_name", "not set; approvals from outside need this host's name in Azure, since the host may be silent"
 
 
-def _outside_of(given: Options, mistakes: list[str]) -> Json | None:
+def _outside_of(given: Options) -> Json | None:
     """How approvals are sent from outside, or None."""
-    through, resource, access = (given[f"approve_{name}"] for name in ("through", "resource", "access"))
-    way = approve_event.OUTSIDE.get(through)
+    return approve_event.outside_of(*(given[f"approve_{name}"] for name in ("through", "resource", "access")))
+
+
+def _mistakes_outside(given: Options) -> Iterator[tuple[str, str]]:
+    way = approve_event.OUTSIDE.get(given["approve_through"])
     if way:
-        mistakes.extend(f"{_called('approve_resource')}: {mistake}" for mistake in way.mistakes(resource))
-        mistakes.extend(f"{_called_access(option)}: {mistake}" for option, mistake in access_mistakes(access))
-    return approve_event.outside_of(through, resource, access)
-
-
-def _not_of(unresolved: Collection[str], mistakes: Iterable[str]) -> list[str]:
-    """Without what follows from variables whose value nobody knows."""
-    return [mistake for mistake in mistakes if mistake.partition(":")[0] not in unresolved]
+        yield from ((_called("approve_resource"), mistake) for mistake in way.mistakes(given["approve_resource"]))
+        yield from ((_called_access(option), mistake) for option, mistake in access_mistakes(given["approve_access"]))
 
 
 def misspelt(hosts: Mapping[str, Variables]) -> list[str]:
@@ -374,17 +378,19 @@ def _settings_of(
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
         "may_be_off": check_boolean(mistakes, "graceful_azure_may_be_off", values.get("graceful_azure_may_be_off", False)),
-        "load_balancers": _beside(balancers, mistakes, drain["ports"] or [], restore["ask"], drain["timeout"]),
+        "load_balancers": _beside(balancers, mistakes, unresolved, drain["ports"] or [], restore["ask"], drain["timeout"]),
         "drain_host": drain,
         "restore_service": restore,
-        "outside": _outside_of(given, mistakes),
+        "outside": _outside_of(given),
     }
+    _note(mistakes, unresolved, _mistakes_outside(given))
     return settings, duties
 
 
 def _beside(
     balancers: Iterable[BalancerSettings],
     mistakes: list[str],
+    unresolved: Collection[str],
     ports: Sequence[int] | None = None,
     asked: Options | None = None,
     timeout: float | None = None,
@@ -392,8 +398,7 @@ def _beside(
     """The balancers with what they need of the host's other variables, and what is wrong with these."""
     known = [(TRAFFIC[balancer["provider"]], balancer) for balancer in balancers]
     for kind, balancer in known:
-        told = [f"{_called(option)}: {mistake}" for option, mistake in kind.beside(balancer, ports, asked, timeout)]
-        mistakes.extend(mistake for mistake in told if mistake not in mistakes)
+        _note(mistakes, unresolved, ((_called(option), mistake) for option, mistake in kind.beside(balancer, ports, asked, timeout)))
     return [kind.with_ports(balancer, ports or []) for kind, balancer in known]
 
 
