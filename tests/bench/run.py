@@ -67,6 +67,7 @@ PARTS = {
     "story": figures.story,
     "scale": scale.scale,
     "many": scale.many,
+    "modelled": scale.modelled,
     "watcher": watcher.watcher,
     "kinds": watcher.kinds,
     "fast_path": watcher.fast_path,

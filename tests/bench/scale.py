@@ -20,10 +20,12 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from pathlib import Path
 
+from tests.bench import model
 from tests.support import playbook, sshd
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import behind_haproxy, state_dir, write_inventory
@@ -36,6 +38,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Hosts and forks. Ansible has five forks, unless somebody sets more.
 SIZES = ((5, 5), (20, 20), (100, 5), (100, 50))
 MANY = ((500, 50),)
+MODELLED = ((100, 5), (500, 50))
+CONNECTIONS = Path(__file__).resolve().parent / "connections"
 LISTENS = 16
 FIRST, BALANCER = ipaddress.ip_address("127.0.1.1"), "127.0.9.1"
 PASSES = 4
@@ -51,6 +55,9 @@ class ScaleError(Exception):
 class Hosts:
     """So many hosts, a balancer that knows them all, and their metadata services."""
 
+    settings = {}
+    """More of the playbook's environment."""
+
     def __init__(self, folder, count, forks):
         self.folder = folder
         self.forks = forks
@@ -62,8 +69,7 @@ class Hosts:
     def __enter__(self):
         with contextlib.ExitStack() as closing:
             self.folder.mkdir(parents=True)
-            self.ports = self._start_sshds(closing)
-            self.simulator = closing.enter_context(Simulator(self.names))
+            self._start_machines(closing)
             servers = "".join(f"  server {name} {address}:9\n" for name, address in self.addresses.items())
             self.haproxy = Haproxy(self.folder, f"backend web\n{servers}")
             closing.callback(self.haproxy.stop)
@@ -75,6 +81,10 @@ class Hosts:
 
     def __exit__(self, *failure):
         self.closing.close()
+
+    def _start_machines(self, closing):
+        self.ports = self._start_sshds(closing)
+        self.simulator = closing.enter_context(Simulator(self.names))
 
     def _start_sshds(self, closing):
         """The port of each address. One sshd listens on so many at most."""
@@ -115,7 +125,7 @@ class Hosts:
         journal.unlink(missing_ok=True)
         short = Path("/tmp" if len(str(self.folder)) > 60 else self.folder)
         control = short / f"cp{os.getpid()}"
-        settings = {MARK: self.mark, "ANSIBLE_FORKS": str(self.forks), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)}
+        settings = {MARK: self.mark, "ANSIBLE_FORKS": str(self.forks), "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control), **self.settings}
         environment = playbook.surroundings(self.configuration, short, **settings)
         words = ["-e", "target=web", "-e", f"handle_events_journal={journal}"]
         command = [playbook.program(), "-i", self.folder / "inventory.json", "graceful.azure.watch_events", *words]
@@ -143,6 +153,10 @@ class Hosts:
         for pid in self._marked():
             kill(pid)
 
+    def announce(self, name):
+        """A Reboot of that host."""
+        self.simulator.post_event(EventType="Reboot", Resources=[name], NoticeSeconds=None)
+
     def is_out(self, name):
         return self.haproxy.flags("web", name)[0] != 0
 
@@ -165,9 +179,36 @@ def begins(line):
     return min(host["began"] for host in hosts if host.get("began")), min(host.get("waited") or 0.0 for host in hosts)
 
 
-def one_size(folder, count, forks):
+class ModelHosts(Hosts):
+    """The same, but what the hosts do costs next to nothing (model.py)."""
+
+    def _start_machines(self, closing):
+        self.document, self.posted = self.folder / "document.json", 0
+        model.write(self.document, 0, [])
+        short = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="graceful-azure-")))
+        self.settings = {"BENCH_MODEL": str(short / "socket"), "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTIONS)}
+        words = [sys.executable, "-m", "tests.bench.model", short / "socket", self.document]
+        with (self.folder / "model.log").open("wb") as log:
+            environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "build" / "collections")]))
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, env=environment)
+        closing.callback(process.wait)
+        closing.callback(process.terminate)
+        until((short / "socket").exists, "the model answers")
+
+    def _write_inventory(self):
+        hosts = {name: {"ansible_host": name, "graceful_azure_resource_name": name, **state_dir(self.folder, name)} for name in self.names}
+        duties = [behind_haproxy(self.haproxy.socket, ["balancer"])]
+        everybody = {"ansible_connection": "model_machine", "ansible_python_interpreter": sys.executable}
+        write_inventory(self.folder / "inventory.json", hosts, duties, {"balancer": state_dir(self.folder, "balancer")}, everybody=everybody)
+
+    def announce(self, name):
+        self.posted += 1
+        model.post(self.document, name, self.posted)
+
+
+def one_size(folder, count, forks, kind=Hosts):
     """Seconds of a pass less its pause, the controller's CPU seconds per host and look, seconds from visible to out."""
-    with Hosts(folder, count, forks) as hosts, hosts.watching() as journal:
+    with kind(folder, count, forks) as hosts, hosts.watching() as journal:
         # The first pass connects.
         until(lambda: lines(journal) >= 2, "two passes")
         with journal.open(encoding="utf-8") as stream:
@@ -182,21 +223,21 @@ def one_size(folder, count, forks):
         reaction = []
         for number in range(EVENTS):
             name = hosts.names[number * (count - 1) // (EVENTS - 1)]
-            hosts.simulator.post_event(EventType="Reboot", Resources=[name], NoticeSeconds=None)
+            hosts.announce(name)
             appeared = time.monotonic()
             until(lambda name=name: hosts.is_out(name), f"{name} out")
             reaction.append(time.monotonic() - appeared)
         return whole, spent, reaction
 
 
-def scale(stage, sizes=SIZES):
+def scale(stage, sizes=SIZES, kind=Hosts, over="over ssh"):
     """A row per size."""
     rows = []
     for count, forks in sizes:
-        whole, spent, reaction = one_size(stage.folder / f"scale-{count}-{forks}", count, forks)
+        whole, spent, reaction = one_size(stage.folder / f"{kind.__name__}-{count}-{forks}", count, forks, kind)
         rows.append(
             {
-                "what": f"{count} hosts over ssh, forks {forks}: a pass, less its pause; visible to out; controller's CPU per host and pass",
+                "what": f"{count} hosts {over}, forks {forks}: a pass, less its pause; visible to out; controller's CPU per host and pass",
                 "ours": f"{statistics.median(whole):.1f} s; {statistics.median(reaction):.1f} s ({min(reaction):.1f}-{max(reaction):.1f}); {spent:.2f} s",
                 "peer": "limit 0.2 s of CPU",
                 "ok": spent <= 0.2,
@@ -209,3 +250,8 @@ def scale(stage, sizes=SIZES):
 def many(stage):
     """More hosts than one machine can play without being the limit itself: what it costs the controller is told apart."""
     return scale(stage, MANY)
+
+
+def modelled(stage):
+    """What many hosts cost the controller alone: the hosts are a model."""
+    return scale(stage, MODELLED, ModelHosts, "that are modelled")
