@@ -70,13 +70,21 @@ class ActionModule(ControllerAction):
             minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
             _show([rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)])
 
+    def _pool(self, task_vars):
+        """The looks at the other targets of its pools, as a pass has them."""
+        name, plan = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"]
+        return {"turns": {name: rehearsal.pool_turns(name, plain(plan), _told(task_vars))}, "number": plan["number"], "run": plan["run"]}
+
     def _begin(self, task_vars):
         """Why this host may not be rehearsed now, or how long everything may take."""
-        name = task_vars["inventory_hostname"]
+        name, plan = task_vars["inventory_hostname"], plain(task_vars["graceful_azure_plan"])
         obstacles = _obstacles(task_vars)
+        if task_vars["graceful_azure_rehearse_pool"]["turns"][name]:
+            looks = gather.observations({name: task_vars}, NOTHING)["balancers"]
+            obstacles += [short for short in [rehearsal.too_few(name, plan, _told(task_vars), plain(looks), time.time())] if short]
         if obstacles:
             return {"problem": "; ".join(obstacles)}
-        settings = task_vars["graceful_azure_plan"]["settings"][name]
+        settings = plan["settings"][name]
         times = rehearsal.times_of(
             task_vars["graceful_azure_rehearse"]["options"], settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0
         )
@@ -153,6 +161,16 @@ def _obstacles(facts):
     found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
     found += [rehearsal.unproven(looks), rehearsal.unanswered(plain(facts["graceful_azure_rehearse_answer"]))]
     return [sentence for sentence in found if sentence]
+
+
+def _told(task_vars):
+    """What the targets have told before the first of them was rehearsed."""
+    told = {}
+    for name in task_vars["ansible_play_hosts_all"]:
+        facts = task_vars["hostvars"].raw_get(name)
+        answer, real = plain(facts.get("graceful_azure_rehearse_answer") or {}), plain(facts["graceful_azure_rehearse_real"])
+        told[name] = {"resource_name": real.get("resource_name"), "unanswered": answer.get("reason") if answer.get("answered") is False else None}
+    return told
 
 
 def _rehearsed(task_vars):

@@ -28,6 +28,7 @@ options:
       check: Check the options.
       before: Refuse if a host may not be rehearsed now, after all were looked at. In check mode, show what would be done.
       wait: Wait until the balancers must have noticed that the hosts before are back.
+      pool: Say where to look to see how many others of its pool serve.
       begin: Say why a host may not be rehearsed now, or how long everything may take.
       announce: Announce the event at the simulator, and note what the balancers have counted so far.
       told: Say what the passes have come to.

@@ -317,6 +317,13 @@ def test_a_rehearsal_waits_until_the_balancer_must_have_noticed(make_site):
     site = make_site(rise=60)
     site.write(**dict.fromkeys(site.names, {"threshold": 60, "pool": "www"}))
     until(lambda: all(site.up(name) for name in site.names), 60, "all up")
+    # Nobody else would serve.
+    site.file("web2").touch()
+    run = site.run("rehearse")
+    assert run.status == 2 and "web1: 1 of 2 in service in the pool www, 1 must stay" in run.output, run.output
+    assert not site.fails("web1") and site.records() == []
+    site.file("web2").unlink()
+    until(lambda: all(site.up(name) for name in site.names), patient(60), "all up")
     records = site.start_load()
     run = site.run("rehearse")
     assert run.status == 0, run.output

@@ -101,6 +101,7 @@ class HealthProbe(TrafficDuty):
     by_others = "fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
+    sees_pool = False
     may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:

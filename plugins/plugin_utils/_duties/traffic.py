@@ -65,6 +65,8 @@ class TrafficDuty(Duty):
     """What is said of a place that is held although its event is over, after its name."""
     by_others = "is in {state}"
     """The same for a place that somebody else has taken out."""
+    sees_pool = True
+    """Whether a look at its machine tells of all servers that share the requests. Otherwise each of them must be looked at."""
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 

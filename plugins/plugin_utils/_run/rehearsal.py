@@ -12,10 +12,15 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Variables
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Turn, Variables
 
 OPTIONS: Specs = {
     "rehearse_event_type": {"type": "str", "choices": list(EVENT_TYPES), "default": "Reboot"},
@@ -231,6 +236,31 @@ def unnoticed(name: str, hosts: Mapping[str, Json], now: float) -> tuple[float, 
         return 0.0, []
     last = max(left, key=lambda other: left[other])
     return left[last], [f"{name}: waits {math.ceil(left[last])} s, until the balancer must have noticed that {last} is back"]
+
+
+def pool_turns(name: str, plan: Json, told: Mapping[str, Json]) -> list[Turn]:
+    """The looks at a host and at the other targets of its pools, where its balancers do not tell which of them serve.
+
+    C(plan): what the check of the settings returned. C(told): per target its C(resource_name), and in C(unanswered) why it does not answer, if it was asked.
+    """
+    hosts = _met(plan, told, {}, plan["run"]["started"])
+    pools = {place.group.key for place in hosts[name].places if place.group and not place.balancer[0].sees_pool}
+    members = [(host.name, place.balancer[1]) for host in hosts.values() for place in host.places if place.group and place.group.key in pools]
+    looks = machine_looks(members)
+    return [*looks, *({"name": look["name"], "machine": look["machine"], "farewell": True} for look in looks if look["machine"] != name)]
+
+
+def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> str:
+    """A sentence if too few others of its pools would serve without a host; otherwise empty. C(looks): what C(pool_turns) have returned, by key."""
+    hosts = _met(plan, told, looks, now)
+    short = below_minimum(hosts[name], hosts, ()) if looks else None
+    return short.text if short else ""
+
+
+def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:
+    """All targets, as far as their settings and these looks tell. Places that nobody has looked at are there, too."""
+    hosts = {name: {"reached": False, **told.get(name, {})} for name in plan["settings"]}
+    return observe(read_document({"now": now, "pass": 0, "run": plan["run"], "settings": plan["settings"], "hosts": hosts, "balancers": looks})).hosts
 
 
 def not_approved(reason: str, times: Json, timeout: float) -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 
@@ -53,6 +54,60 @@ def test_the_next_host_waits_until_the_balancer_must_have_noticed_the_one_before
     seconds, lines_ = rehearsal.unnoticed("web4", hosts, 1060.0)
     assert seconds == pytest.approx(30.2) and lines_ == ["web4: waits 31 s, until the balancer must have noticed that web2 is back"]
     assert rehearsal.unnoticed("web4", hosts, 1091.0) == rehearsal.unnoticed("web1", {}, 1000.0) == (0.0, [])
+
+
+def pool(names=("web1", "web2"), minimum=1, **passes):
+    """What the check of the settings returned of hosts behind a health probe, and what their health answers tell."""
+    entry = {"action": "file", "file": "/run/out", "url": "http://localhost/health"}
+    settings, looks = {}, {}
+    for name in names:
+        balancer = dict(settings_of("health_probe", entry, name), ports=[80])
+        settings[name] = {
+            "resource_name": None, "rules": [], "min_in_service": minimum, "unknown_resources": "hold", "load_balancers": [balancer],
+            "drain_host": {"ports": [80], "timeout": 60.0, "steps": []}, "restore_service": {"timeout": 60.0, "ask": {"url": "http://localhost/"}},
+        }  # fmt: skip
+        answer = {
+            "action": "file", "on": "/run/out", "state": "passing", "told": "not there", "found": None, "held_by": [], "condition": "none",
+            "failing_for": None, "noted": True, "restoring": False,
+        }  # fmt: skip
+        well = passes.get(name, True)
+        looks[f"{name} health_probe-/run/out"] = {
+            "reached": True, "machine": name, "at": 1000.0, "clock": 500.0, "answer": answer, "notice_left": None, "passing_for": 90.0, "connections": [],
+            "new_connections": [], "quiet_for": 2.0, "closed_ago": 60.0, "idle": False, "holds": [],
+            "probe": {"passes": well, "said": None if well else "status 503", "answered": True},
+        }  # fmt: skip
+    run = {"started": 1000.0, "timeout": 0.0, "wait": False, "watch": False}
+    return {"settings": settings, "run": run}, {name: {"resource_name": f"vm-{name}", "unanswered": None} for name in names}, looks
+
+
+class TestThePoolOfAProbe:
+    """A run for one host sees none of the others, and its balancer tells nothing."""
+
+    def test_all_of_it_is_looked_at(self):
+        plan, told, _looks = pool()
+        turns = rehearsal.pool_turns("web1", plan, told)
+        assert [(turn["machine"], turn["module"]) for turn in turns if "module" in turn] == [(name, "health_probe_info") for name in ("web1", "web2")]
+        # Nothing stays at a host whose turn is over, or still to come.
+        assert [turn["machine"] for turn in turns if turn.get("farewell")] == ["web2"]
+        plan, told, _looks = pool(["web1"])
+        assert rehearsal.pool_turns("web1", plan, told) == []
+
+    def test_a_host_is_only_rehearsed_if_enough_others_serve(self):
+        plan, told, looks = pool()
+        assert rehearsal.too_few("web1", plan, told, looks, 1000.0) == ""
+        plan, told, looks = pool(web2=False)
+        assert "1 of 2 in service in the pool" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        assert "status 503" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        plan, told, looks = pool(minimum=2)
+        assert "this can never be met" not in rehearsal.too_few("web1", plan, told, looks, 1000.0) != ""
+
+    def test_who_cannot_be_looked_at_does_not_count(self):
+        plan, told, looks = pool()
+        looks["web2 health_probe-/run/out"] = {"reached": False, "machine": "web2", "error": "no route to host"}
+        assert "no route to host" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        plan, told, looks = pool()
+        told["web2"]["unanswered"] = "status 500"
+        assert "web2: status 500" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
 
 
 def test_the_table_of_hosts_that_are_as_they_were_found():
