@@ -59,10 +59,10 @@ class DryManager:
         return [seen._replace(**self._told.get(self._driver.key(seen), {})) for seen in self._manager.show(things)]
 
     def stop(self, thing: Any) -> None:
-        self._told[thing] = self._driver.left
+        self._told[thing] = {**self._driver.left, **self._driver.settled}
 
     def start(self, thing: Any) -> None:
-        self._told[thing] = self._driver.found
+        self._told[thing] = {**self._driver.found, **self._driver.settled}
 
 
 class StoppedInOrder(Driver[State], Generic[State, Key]):
@@ -73,6 +73,8 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     # What a record says of a thing that runs and is stopped.
     found: dict[str, Any]
     left: dict[str, Any]
+    # What else is so of a thing that has done what it was told.
+    settled: dict[str, Any] = {}
 
     def __init__(
         self,

@@ -60,6 +60,8 @@ class Unit(NamedTuple):
     result: str
     # What of it goes on although it is down, words after a comma; empty if nothing does.
     left: str = ""
+    # Whether systemd will start it as soon as what it waits for is there, as after a boot.
+    starts: bool = False
 
 
 if TYPE_CHECKING:
@@ -117,9 +119,11 @@ class Systemd:
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
             raise SystemdError("systemctl showed %d units although it was asked for %d." % (len(blocks), len(names)))
+        told = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
+        waits = any(fields.get("ActiveState", "inactive") in DOWN and fields.get("Job", "0") not in ("", "0") for fields in told)
+        starting = self._starting() if waits else ()
         units = []
-        for name, block in zip(names, blocks):
-            fields = dict(line.partition("=")[::2] for line in block.splitlines())
+        for name, fields in zip(names, told):
             state = fields.get("ActiveState", "inactive")
             units.append(
                 Unit(
@@ -133,9 +137,15 @@ class Systemd:
                     fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
                     fields.get("Result", ""),
                     _left(fields) if state in DOWN else "",
+                    state in DOWN and fields.get("Job") in starting,
                 )
             )
         return units
+
+    def _starting(self) -> set[str]:
+        """The numbers of the jobs that start something."""
+        jobs = [line.split() for line in self._call("list-jobs", "--no-legend", "--plain").splitlines()]
+        return {job[0] for job in jobs if len(job) > 2 and job[2] != "stop"}
 
     @staticmethod
     def names(names: Iterable[str]) -> list[str]:
@@ -210,16 +220,17 @@ def _processes_in(group: str) -> int:
 
 
 def is_up(unit: Unit) -> bool:
-    return unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
+    return unit.starts or unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
 
 
 def is_down(unit: Unit) -> bool:
-    return unit.active_state in DOWN
+    return unit.active_state in DOWN and not unit.starts
 
 
 def state_of(unit: Unit) -> str:
     """Its state, in a sentence after "is"."""
-    return "%s, and %s" % (unit.active_state, unit.left) if unit.left else unit.active_state
+    more = unit.left or ("systemd is about to start it" if unit.starts else "")
+    return "%s, and %s" % (unit.active_state, more) if more else unit.active_state
 
 
 def is_off(unit: Unit) -> bool:
@@ -242,6 +253,7 @@ class Services(StoppedInOrder[Unit, str]):
     Refused = Refused
     kind = KIND
     found, left = {"active_state": "active"}, {"active_state": "inactive"}
+    settled = {"starts": False}
     pause = LOOK_SECONDS
     is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_off), staticmethod(is_back)
 

@@ -98,6 +98,7 @@ class Model:
                 one["ends"],
                 "exit-code" if one["state"] == "failed" else "success",
                 one["left"] if one["state"] in ("inactive", "failed") else "",
+                bool(one.get("queued")) and one["state"] in ("inactive", "failed"),
             )
             for name, one in zip(names, found)
         ]
@@ -107,6 +108,7 @@ class Model:
         if self.refuse == name:
             raise Refused("no")
         self.told.append(("stop", name))
+        self.units[name]["queued"] = False
         for dependent in self.units[name]["dependents"]:
             if self.units[dependent]["state"] == "active":
                 self._go(dependent, "deactivating", "stop_takes", "inactive")
@@ -163,6 +165,31 @@ def release(model, store, ids=None, services=None, **more):
 
 def conditions(result):
     return {service["name"].rpartition(".")[0]: service["condition"] for service in result["services"]}
+
+
+class TestAboutToStart:
+    """After a boot, ssh answers before the services run: their starts wait for what comes before them."""
+
+    def test_it_is_not_off(self, model):
+        model.units["shop.service"].update(state="inactive", queued=True)
+        (unit,) = model.show(["shop.service"])
+        assert _systemd.is_up(unit) and not _systemd.is_off(unit) and _systemd.state_of(unit) == "inactive, and systemd is about to start it"
+
+    def test_its_start_is_called_off_and_made_up_for(self, model, store):
+        model.units["shop.service"].update(state="inactive", queued=True)
+        assert conditions(hold(model, store, ["shop"], dry=True)) == {"shop": "held"} and model.told == []
+        assert conditions(hold(model, store, ["shop"])) == {"shop": "held"} and model.told == [("stop", "shop.service")]
+        release(model, store)
+        assert model.told[1:] == [("start", "shop.service")] and store.records() == []
+
+    def test_after_a_reboot_for_another_event(self, model, store):
+        hold(model, store, ["shop"], ["A", "B"])
+        model.reboot()
+        model.units["shop.service"]["queued"] = True
+        driver = Services(model, store, Request(True, []), ["shop"])
+        assert driver.why_on(driver.look_only()) == ["shop.service is inactive, and systemd is about to start it since the host was booted anew"]
+        assert hold(model, store, ["shop"], ["B"])["done"] and model.told[-1] == ("stop", "shop.service")
+        assert driver.why_on(driver.look_only()) == []
 
 
 class TestHold:
@@ -896,6 +923,14 @@ class TestSystemctl:
         units = Systemd(run_command).show(["a.socket", "b.socket", "c.socket"])
         assert [_systemd.state_of(unit) for unit in units] == ["inactive, and 1 of its connections goes on", "active", "inactive"]
         assert [_systemd.is_off(unit) for unit in units] == [False, False, True]
+
+    @pytest.mark.parametrize(("kind", "starts"), [("start", True), ("restart", True), ("stop", False)])
+    def test_a_job_that_waits(self, systemctl, kind, starts):
+        asked = systemctl(
+            f"case $1 in show) printf 'ActiveState=inactive\\nJob=173\\n\\nActiveState=active\\nJob=174\\n';; *) echo '173 a.service {kind} waiting';; esac"
+        )
+        units = Systemd(run_command).show(["a.service", "b.service"])
+        assert [unit.starts for unit in units] == [starts, False] and asked()[-1] == "list-jobs --no-legend --plain"
 
     def test_it_is_told_without_waiting_or_asking_for_a_password(self, systemctl):
         asked = systemctl("")
