@@ -231,7 +231,7 @@ class Redis(Member):
         if is_master and is_named:
             left = "%s is the master of %s" % (self.member, self.master)
         elif is_master:
-            left = "%s does not follow the new master %s yet" % (self.member, place_text(named))
+            left = self._stranger() or "%s does not follow the new master %s yet" % (self.member, place_text(named))
         elif is_named:
             left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
         ours = left is None and priority == 0
@@ -276,6 +276,17 @@ class Redis(Member):
         except MemberError:
             return False
 
+    def _stranger(self) -> str | None:
+        """Why a master that Sentinel does not name must not follow the one that it names; None if it is one of the same servers.
+
+        What a server has that belongs to another master would be lost: it would take over what the named one has.
+        """
+        for fields in self._known():
+            host, port = fields.get("ip"), fields.get("port", "")
+            if fields.get("runid") == self._process or host and port.isdigit() and self._leads_here((host, int(port))):
+                return None
+        return "%s is a master, and %s does not know it as a server of %s: see the options master and address" % (self.member, self._sentinel.name, self.master)
+
     def _run_id(self, server: Server) -> str:
         run_id = _fields(server.call("INFO", "server")).get("run_id")
         if not run_id:
@@ -290,7 +301,7 @@ class Redis(Member):
         except Refused as error:
             return "the Sentinels of %s could not agree on another master: %s" % (self.master, str(error).rstrip("."))
         if seen.state["role"] == "master" and not self._is_this(self._named()):
-            return None  # another one leads already, and this one has to follow it
+            return self._stranger()  # another one leads already, and this one has to follow it
         flags = self._flags()
         if "failover_in_progress" in flags:
             return "a failover of %s is under way" % self.master
@@ -390,6 +401,10 @@ class Redis(Member):
                 # Writes go on waiting: this server must not take any more.
                 return False
             named = another
+        else:
+            stranger = self._stranger()
+            if stranger:
+                raise MemberError(stranger + ".")
         self._here.call("REPLICAOF", named[0], named[1])
         # As Sentinel does. Without it this server would be a master when it starts anew.
         self._rewrite()

@@ -153,7 +153,7 @@ class Model:
         if words[0] == "SENTINEL":
             assert address == SENTINEL
             return getattr(self, "sentinel_" + words[1].lower().replace("-", "_"))(*words[2:])
-        node = self.nodes[ONE if address == HERE else address]
+        node = self.nodes[address if address in self.nodes else ONE]
         if words[0] not in ("ROLE", "INFO") and words[:2] != ["CONFIG", "GET"]:
             assert address == HERE, "only the server of this host is told anything"
             self.told.append(" ".join(words))
@@ -174,7 +174,7 @@ class Model:
             ["name", "%s:%d" % address, "ip", address[0], "port", str(address[1]), "runid", node.run_id, "flags", node.flags]
             + ["master-link-status", node.link, "slave-priority", node.told_priority or node.priority, "slave-repl-offset", "12"]
             for address, node in self.nodes.items()
-            if address != self.named
+            if address not in (self.named, HERE)
         ]
 
     def sentinel_failover(self, _name):
@@ -289,6 +289,30 @@ def test_a_former_master_that_sentinel_has_not_told_yet_is_not_drained(model):
     model.nodes[ONE].priority = "0"
     seen = redis(model).look()
     assert (seen.ours, seen.left) == (False, "127.0.0.1:6379 does not follow the new master 10.0.0.2:6379 yet")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_master_of_something_else_is_never_told_to_follow(model, tmp_path, force):
+    """With a wrong master or address it would lose all that it has."""
+    model.named = TWO
+    model.nodes[TWO].master = None
+    del model.nodes[THREE]
+    model.nodes[HERE] = Node("zzz")
+    said = "127.0.0.1:6379 is a master, and Sentinel at 127.0.0.1:26379 does not know it as a server of shop: see the options master and address"
+    assert redis(model).look().left == said and spare(model) == said
+    if force:
+        with pytest.raises(MemberError, match=re.escape(said)):
+            hold(model, tmp_path, force=True)
+    else:
+        assert hold(model, tmp_path)["waiting_for"] == said
+    assert model.told == [] and model.nodes[HERE].priority == "100"
+
+
+def test_a_former_master_is_known_by_its_address_if_it_started_anew(model):
+    model.named = TWO
+    model.nodes[TWO].master = None
+    model.answers["SENTINEL", "REPLICAS"] = [["name", "x", "ip", ONE[0], "port", "6379", "runid", "", "flags", "slave,disconnected"]]
+    assert redis(model).look().left == "127.0.0.1:6379 does not follow the new master 10.0.0.2:6379 yet"
 
 
 def test_a_replica_that_sentinel_names_is_not_drained(model):
