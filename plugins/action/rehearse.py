@@ -9,6 +9,8 @@ Hands what was registered to C(plugin_utils/_run/rehearsal.py) and shows what co
 
 from __future__ import annotations
 
+import base64
+import io
 import os
 import time
 import zipfile
@@ -19,13 +21,26 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, run_module, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 SIMULATOR = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "imds_simulator", "files")
+STARTER = """
+import base64, os, shutil, subprocess, sys, tempfile
+folder = tempfile.mkdtemp(suffix=".rehearse")
+path = os.path.join(folder, "simulator.zip")
+with open(path, "wb") as file:
+    file.write(base64.b64decode(sys.stdin.read()))
+print(folder, flush=True)
+status = subprocess.call([sys.executable, path, *sys.argv[1:], "--background", folder], stdin=subprocess.DEVNULL)
+if status:
+    shutil.rmtree(folder)
+sys.exit(status)
+"""
+"""Starts the simulator in a folder of its own on the host. Prints the folder, and then what the simulator says."""
 NOTHING = {"hosts": {}, "balancers": {}}
 
 display = Display()
@@ -37,71 +52,66 @@ class ActionModule(ControllerAction):
         result.update(changed=False, **getattr(self, f"_{self._task.args['phase']}")(task_vars))
         return kept_inside(result)
 
-    def _check(self, task_vars):
-        """Whether anything may be rehearsed at all. Nothing has been changed yet."""
-        hostvars = task_vars["hostvars"]
+    def _before(self, task_vars):
+        """Whether it may be rehearsed now, after all hosts were looked at. Nothing has been changed yet."""
         values, unresolved = resolve(self._templar, rehearsal.OPTIONS, task_vars)
         options, mistakes = rehearsal.read(values, load_extra_vars(self._loader))
         mistakes = [*unresolved.values(), *mistakes]
         for name in task_vars["ansible_play_hosts_all"]:
-            platform, _unresolved = resolve(self._templar, VARIABLES, hostvars[name])
+            platform, _unresolved = resolve(self._templar, VARIABLES, task_vars["hostvars"][name])
             if told_by(platform) == WINDOWS:
                 mistakes.append(f"{name}: it is a Windows host, on which no simulator runs; try it with graceful.azure.accept_windows")
-        return failure(mistakes) if mistakes else {"options": options}
-
-    def _before(self, task_vars):
-        """Whether it may be rehearsed now, after all hosts were looked at."""
-        mistakes = []
-        for name in task_vars["ansible_play_hosts_all"]:
-            mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(task_vars["hostvars"].raw_get(name)))
+            facts = task_vars["hostvars"].raw_get(name)
+            mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(facts, facts["graceful_azure_rehearse_real"]))
         if mistakes:
             return failure(mistakes)
         if task_vars["ansible_check_mode"]:
-            self._preview(task_vars)
+            self._preview(task_vars, options)
         elif C.DEFAULT_STDOUT_CALLBACK == "default":
             _show(["Output in few lines: export ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief"])
-        return {"simulator": _packed()}
+        return {"options": options, "simulator": _packed(), "starter": STARTER}
 
     @staticmethod
-    def _preview(task_vars):
-        options = task_vars["graceful_azure_rehearse"]["options"]
+    def _preview(task_vars, options):
         for name in task_vars["ansible_play_hosts_all"]:
             facts = task_vars["hostvars"].raw_get(name)
             minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
             _show([rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)])
 
-    def _pool(self, task_vars):
-        """The looks at the other targets of its pools, as a pass has them."""
-        name, plan = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"]
-        return {"turns": {name: rehearsal.pool_turns(name, plain(plan), _told(task_vars))}, "number": plan["number"], "run": plan["run"]}
-
     def _begin(self, task_vars):
-        """Why this host may not be rehearsed now, or how long everything may take."""
-        name, plan = task_vars["inventory_hostname"], plain(task_vars["graceful_azure_plan"])
-        obstacles = _obstacles(task_vars)
-        if task_vars["graceful_azure_rehearse_pool"]["turns"][name]:
-            looks = gather.observations({name: task_vars}, NOTHING)["balancers"]
-            obstacles += [short for short in [rehearsal.too_few(name, plan, _told(task_vars), plain(looks), time.time())] if short]
-        if obstacles:
-            return {"problem": "; ".join(obstacles)}
-        settings = plan["settings"][name]
-        times = rehearsal.times_of(
-            task_vars["graceful_azure_rehearse"]["options"], settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0
-        )
-        return {"problem": "", "resource_name": _name_in_azure(name, task_vars), "looks": _looks(task_vars), **times}
-
-    def _wait(self, task_vars):
-        """The minimum in service of a run for one host does not know whether the balancer sends anything to the others."""
-        seconds, lines = rehearsal.unnoticed(task_vars["inventory_hostname"], _rehearsed(task_vars), time.time())
+        """Whether this host is rehearsed now, and how long everything may take. No host is after one with which anything was wrong."""
+        name, rehearsed = task_vars["inventory_hostname"], _rehearsed(task_vars)
+        if task_vars["ansible_check_mode"] or any(_is_wrong(found) for found in rehearsed.values()):
+            return {"begins": False}
+        # The minimum in service of a run for one host does not know whether the balancer sends anything to the others.
+        seconds, lines = rehearsal.unnoticed(name, rehearsed, time.time())
         _show(lines)
         time.sleep(seconds)
-        return {}
+        service = {option: self._task.args[option] for option in ("imds_url", "resource_name") if option in self._task.args}
+        real = run_module(self, "scheduled_events_info", service, task_vars)
+        obstacles = _obstacles(task_vars, real)
+        if obstacles:
+            return {"begins": False, "rehearsed": {"real": real, "problem": "; ".join(obstacles)}}
+        options, plan = task_vars["graceful_azure_rehearse_before"]["options"], plain(task_vars["graceful_azure_plan"])
+        settings = plan["settings"][name]
+        times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
+        known_name = str(service.get("resource_name") or real.get("resource_name") or name)
+        # As a pass has them.
+        turns = {"turns": {name: rehearsal.pool_turns(name, plan, _told(task_vars))}, "number": plan["number"], "run": plan["run"]}
+        return {"begins": True, "real": real, "resource_name": known_name, "looks": _looks(task_vars), **turns, **times}
+
+    def _pool(self, task_vars):
+        """The same, after the other targets of its pools were looked at."""
+        name, begun = task_vars["inventory_hostname"], plain(task_vars["graceful_azure_rehearse_begin"])
+        looks = gather.observations({name: task_vars}, NOTHING)["balancers"]
+        short = rehearsal.too_few(name, plain(task_vars["graceful_azure_plan"]), _told(task_vars), plain(looks), time.time())
+        return {"begins": False, "rehearsed": {"real": begun["real"], "problem": short}} if short else begun
 
     def _announce(self, task_vars):
         """Announce the event at the simulator on the host. Returns its id, and what the balancers have counted before."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
         announced = time.time()
-        body = rehearsal.event(task_vars["graceful_azure_rehearse"]["options"], task_vars["graceful_azure_rehearse_begin"])
+        body = rehearsal.event(task_vars["graceful_azure_rehearse_before"]["options"], task_vars["graceful_azure_rehearse_begin"])
         args = {"url": f"{self._task.args['control']}/events", "method": "POST", "body_format": "json", "body": body, "status_code": [201], "use_proxy": False}
         told = self._execute_module(module_name="ansible.builtin.uri", module_args=args, task_vars=task_vars)
         if told.get("failed") or told.get("unreachable"):
@@ -122,10 +132,8 @@ class ActionModule(ControllerAction):
 
     def _end(self, task_vars):
         """All that is known of a host at its end. C(graceful_azure_rehearse_failure): why the rehearsal broke off, if it did."""
-        name, found = task_vars["inventory_hostname"], {"real": plain(task_vars["graceful_azure_rehearse_real"])}
-        begun, told = task_vars["graceful_azure_rehearse_begin"], task_vars.get("graceful_azure_rehearse_told") or {}
-        if begun["problem"]:
-            return {"rehearsed": dict(found, problem=begun["problem"])}
+        name, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_rehearse_begin"]
+        found, told = {"real": plain(begun["real"])}, task_vars.get("graceful_azure_rehearse_told") or {}
         problems = [task_vars.get("graceful_azure_rehearse_failure"), told.get("problem")]
         if "times" in told:
             found.update(times=dict(told["times"]), requests=told["requests"])
@@ -147,17 +155,16 @@ class ActionModule(ControllerAction):
     def _table(self, task_vars):
         hosts = _rehearsed(task_vars)
         left = [name for name in task_vars["ansible_play_hosts_all"] if name not in hosts]
-        _show(rehearsal.table(hosts, task_vars["graceful_azure_rehearse"]["options"]))
-        wrong = [name for name, found in hosts.items() if found["problem"] or found.get("differences")]
+        _show(rehearsal.table(hosts, task_vars["graceful_azure_rehearse_before"]["options"]))
+        wrong = [name for name, found in hosts.items() if _is_wrong(found)]
         if not (wrong or left):
             return {}
         return failure([f"the rehearsal of {', '.join(wrong or left)} failed; the lines above say why.", *([f"Not begun: {', '.join(left)}."] if left else [])])
 
 
-def _obstacles(facts):
-    """Why a host may not be rehearsed now. C(facts): its variables."""
-    looks = _looks(facts)
-    real = plain(facts["graceful_azure_rehearse_real"])
+def _obstacles(facts, real):
+    """Why a host may not be rehearsed now. C(facts): its variables. C(real): what its real metadata service answered."""
+    looks, real = _looks(facts), plain(real)
     found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
     found += [rehearsal.unproven(looks), rehearsal.unanswered(plain(facts["graceful_azure_rehearse_answer"]))]
     return [sentence for sentence in found if sentence]
@@ -175,29 +182,34 @@ def _told(task_vars):
 
 def _rehearsed(task_vars):
     """What is known of the hosts that were rehearsed, by name."""
-    ends = {name: plain(task_vars["hostvars"].raw_get(name).get("graceful_azure_rehearse_end") or {}) for name in task_vars["ansible_play_hosts_all"]}
-    return {name: end["rehearsed"] for name, end in ends.items() if "rehearsed" in end}
+    found = {}
+    for name in task_vars["ansible_play_hosts_all"]:
+        facts = task_vars["hostvars"].raw_get(name)
+        for result in ("graceful_azure_rehearse_begin", "graceful_azure_rehearse_end"):
+            if "rehearsed" in (facts.get(result) or {}):
+                found[name] = plain(facts[result]["rehearsed"])
+    return found
+
+
+def _is_wrong(found):
+    """Whether anything was wrong with a host that was rehearsed."""
+    return bool(found["problem"] or found.get("differences"))
 
 
 def _looks(facts):
     return plain(facts["graceful_azure_rehearse_look"]["results"])
 
 
-def _name_in_azure(name, task_vars):
-    real = task_vars["graceful_azure_rehearse_real"]
-    return str(task_vars.get("graceful_azure_resource_name") or real.get("resource_name") or name)
-
-
 def _packed():
-    """The simulator as one file, which Python runs. Ansible removes it from the controller when the run ends."""
-    path = os.path.join(C.DEFAULT_LOCAL_TMP, "graceful-azure-simulator.zip")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+    """The simulator as the text that the program C(STARTER) takes: one file, which Python runs."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.write(os.path.join(SIMULATOR, "imds_simulator.py"), "__main__.py")
         package = os.path.join(SIMULATOR, "graceful_azure_simulator")
-        for file in sorted(os.listdir(package)):
-            if file.endswith(".py"):
-                packed.write(os.path.join(package, file), f"graceful_azure_simulator/{file}")
-    return path
+        for name in sorted(os.listdir(package)):
+            if name.endswith(".py"):
+                packed.write(os.path.join(package, name), f"graceful_azure_simulator/{name}")
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def _show(lines):

@@ -81,6 +81,14 @@ class Connections:
         found = sum(1 for end in ends if os.path.realpath(end.path) in paths)
         return found + sum(1 for connection in self._open(self._tcp + self._udp) if connection.remote in addresses)
 
+    def own_ports(self, addresses: set[Place]) -> dict[str, list[int]]:
+        """From which ports the TCP connections to these addresses come, by the address from which they come."""
+        found: dict[str, list[int]] = {}
+        for connection in self._open(self._tcp):
+            if connection.remote in addresses:
+                found.setdefault(connection.local[0], []).append(connection.local[1])
+        return found
+
     def unseen(self, path: str) -> int:
         """How many connections may go to a Unix socket on which nobody listens in this network: somebody in a container may, at the same file.
 

@@ -737,11 +737,12 @@ class Look:
         loaded = self._loaded.has(server, record)
         is_out = server.down and loaded or self._loaded.has_what_the_hold_left(record)
         never_out = self.configuration.never_out(server)
-        result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, former=0, uncounted=None)
+        result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, own_ports={}, former=0, uncounted=None)
         result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
             places = self._resolver.places(server.address, server.context)
             result["connections"] = self._connections.to(places)
+            result["own_ports"] = self._connections.own_ports(places)
             result["uncounted"] = next(filter(None, (self._hidden(place) for place in places if isinstance(place, str))), None)
         except ConnectionsError as error:
             result["unresolved"] = str(error)

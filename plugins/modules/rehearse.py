@@ -15,7 +15,8 @@ author:
   - The graceful.azure authors (@graceful-azure)
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release. Elsewhere use the playbook C(graceful.azure.rehearse).
-  - Reads what other tasks have registered. It connects to no host and changes nothing, except in the phase V(announce).
+  - Reads what other tasks have registered, and changes nothing. It asks the real metadata service in the phase V(begin), and the simulator in the phase
+    V(announce).
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
@@ -25,15 +26,21 @@ options:
     type: str
     required: true
     choices:
-      check: Check the options.
       before: Refuse if a host may not be rehearsed now, after all were looked at. In check mode, show what would be done.
-      wait: Wait until the balancers must have noticed that the hosts before are back.
-      pool: Say where to look to see how many others of its pool serve.
-      begin: Say why a host may not be rehearsed now, or how long everything may take.
+      begin: Wait until the balancers must have noticed that the hosts before are back. Say whether this one is rehearsed now, and how long it may take.
+      pool: Say the same, after the other targets of its pool were looked at.
       announce: Announce the event at the simulator, and note what the balancers have counted so far.
       told: Say what the passes have come to.
       end: Say all that is known of a host.
       table: Show all hosts, and fail if anything was wrong.
+  imds_url:
+    description:
+      - The base URL of the real metadata service, in the phase V(begin). See M(graceful.azure.scheduled_events_info).
+    type: str
+  resource_name:
+    description:
+      - The name of the host in Azure, in the phase V(begin).
+    type: str
   control:
     description:
       - The control address of the simulator, in the phase V(announce).

@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -68,6 +71,23 @@ def test_a_reboot_is_seen_through(site):
     assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
     assert site.nginx.configuration.read_bytes() == site.found
     assert site.records() == []
+
+
+def test_one_request_is_one_reason(site):
+    """It is a connection of nginx, a client of a former worker, and a connection to the host's port."""
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    seconds = patient(6)
+    url = f"http://127.0.0.1:{site.door}/?{seconds}"
+    # Some of them go to web1.
+    clients = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=seconds * 4).close(), daemon=True) for _each in range(4)]
+    for client in clients:
+        client.start()
+    run = site.run()
+    assert run.status == 0, run.output
+    place = f"127.0.0.1:{site.listeners['web1'].port} in upstream www on lb1"
+    told = [line.split("  ")[4] for line in run.output.splitlines() if "  draining  " in line]
+    busy = [reason for reason in told if "connection" in reason and "is in rotation" not in reason]
+    assert busy and all(re.fullmatch(rf"\d connections? of nginx to {place}", reason) for reason in busy), told
 
 
 # A killed module is in test_nginx_hold.py.

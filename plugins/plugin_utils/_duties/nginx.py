@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_server,
     nginx_stays,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, Owners, TrafficDuty, other_than, owners_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -353,6 +354,7 @@ def _place(
         state=state_of(server),
         serves=_serves(server),
         busy=nginx_server(label, server),
+        told=tuple(Pool(address, ports) for address, ports in sorted((server.get("own_ports") or {}).items())),
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,

@@ -153,7 +153,7 @@ def _connections(host: Host) -> list[str]:
         return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
-    pools = [pool for place in host.places for pool in place.pools]
+    pools = [pool for place in host.places for pool in (*place.pools, *place.told)]
     ports = set(host.ports)
     new = [f"its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
     return [*new, *host.uncounted] + [

@@ -90,6 +90,7 @@ class Place:
     health: str = BALANCER  # who says that it could answer
     member: str = ""  # its name in the group
     pools: tuple[Pool, ...] = ()  # with which connections the balancer checks the host, or keeps them for later: no requests
+    told: tuple[Pool, ...] = ()  # the connections of the balancer to the host of which a sentence in C(busy) tells already
     checked: bool = True  # whether the balancer itself checks that the host serves again
     returns: str = ""  # phrase: how it comes back into rotation by itself
     conflict: str = ""  # sentence: what somebody else did to it

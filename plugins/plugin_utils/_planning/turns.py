@@ -299,7 +299,7 @@ def _what(name: str, machine: str | None, todo: Sequence[Json]) -> str:
     if parts == {"answer"}:
         return f"ask whether {name} answers"
     if parts <= NOTES:
-        return f"update the notes on {name}"
+        return f"update the records on {name}"
     back = "absent" in states or parts & {"answer", *NOTES}
     if machine and machine != name:
         return f"put {name} back on {machine}" if back else f"take {name} out on {machine}"

@@ -52,13 +52,20 @@ def read(values: Variables, extra: Collection[str]) -> tuple[Options, list[str]]
 
 def times_of(options: Options, drain_timeout: float, restore_timeout: float) -> Json:
     """How long a host has until it is given back (C(timeout)), the notice of the event (C(notice)), how long giving it back may take (C(back)), and when the
-    simulator ends in any case (C(end_after)).
+    simulator ends if nobody has asked it meanwhile (C(end_unasked)) and in any case (C(end_after)).
 
     The event itself never comes: the minimum in service counts until shortly before it.
     """
     timeout = min(options["rehearse_notice"], drain_timeout + WITHIN_DRAIN)
     back = restore_timeout + MARGIN
-    return {"timeout": timeout, "notice": timeout + drain_timeout + RESERVE + MARGIN, "back": back, "end_after": timeout + 2 * back + MARGIN}
+    return {
+        "timeout": timeout,
+        "notice": timeout + drain_timeout + RESERVE + MARGIN,
+        "back": back,
+        # A task file of the user's own may take all of that time, in which no pass asks.
+        "end_unasked": timeout + MARGIN,
+        "end_after": timeout + 2 * back + MARGIN,
+    }
 
 
 def event(options: Options, begun: Json) -> Json:
@@ -68,7 +75,7 @@ def event(options: Options, begun: Json) -> Json:
         "Resources": [begun["resource_name"]],
         "Description": REHEARSAL,
         "NoticeSeconds": begun["notice"],
-        "ImpactSeconds": 1,
+        "ImpactSeconds": 0,
         "SettleSeconds": 0,
     }
 

@@ -21,8 +21,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._story import files
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-REMINDER = 5.0
-"""Seconds after which a host's line is shown again although nothing changed. Later it is a tenth of the time that the host has waited."""
+REMINDER = 15.0
+"""Seconds after which a host's line is shown again although nothing changed. Later it is a quarter of the time that the host has waited."""
 LONGEST_REMINDER = 300.0
 REMINDER_OF_SECONDS = 60.0
 """The least of these times if only seconds have passed in its reason."""
@@ -108,7 +108,7 @@ def _is_due(decision: Json, before: Json | None, now: float) -> bool:
         distance = min(max(REMINDER_OF_FAULT, waited / 2), LONGEST_REMINDER_OF_FAULT)
     else:
         first = REMINDER_OF_SECONDS if SECONDS.search(decision["reason"]) else REMINDER
-        distance = min(max(first, waited / 10), LONGEST_REMINDER)
+        distance = min(max(first, waited / 4), LONGEST_REMINDER)
     return bool(now - before["at"] >= distance)
 
 

@@ -38,7 +38,7 @@ def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     found = []
     if server["connections"]:
         found.append("%s of nginx to %s" % (plural(server["connections"], "connection"), place))
-    if server["former"]:
+    elif server["former"]:  # the request of such a client may be the one that has the connection
         found.append("%s of workers from before the reload may still go to %s" % (plural(server["former"], "client"), place))
     if server["uncounted"]:
         found.append("%s: %s" % (place, server["uncounted"]))

@@ -45,6 +45,9 @@ def parse_arguments(arguments):
         "--background", metavar="DIRECTORY", help="once everything listens, go on in the background, with imds_simulator.pid and .log in this directory"
     )
     parser.add_argument("--end-after", type=an_option(some_seconds), metavar="SECONDS", help="end by itself after so many real seconds")
+    parser.add_argument(
+        "--end-unasked", type=an_option(some_seconds), metavar="SECONDS", help="end by itself when no metadata service was asked for so many real seconds"
+    )
     time_group = parser.add_argument_group("time")
     time_group.add_argument("--time-scale", type=an_option(a_scale), default=1.0, metavar="FACTOR", help="time runs that fast; 0 stands still (1)")
     time_group.add_argument("--seed", type=an_option(an_int, int), metavar="NUMBER", help="makes faults with a probability come the same way again")

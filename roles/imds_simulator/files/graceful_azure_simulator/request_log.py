@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import threading
+import time
 
 
 class RequestLog:
@@ -20,6 +21,7 @@ class RequestLog:
         self.times = array.array("d")
         self.columns = tuple(array.array("I") for _column in ("Vm", "Method", "Path"))
         self.statuses = array.array("H")  # 0: no answer yet, or never one
+        self.last = time.monotonic()  # real time of the last request, at first of the start
 
     def _number(self, text):
         if text not in self.numbers:
@@ -30,6 +32,7 @@ class RequestLog:
     def saw(self, vm, request):
         """Records a request. Returns its number for ``answered``."""
         with self.lock:
+            self.last = time.monotonic()
             self.times.append(self.clock.time())
             for column, text in zip(self.columns, (vm, request.method, request.target)):
                 column.append(self._number(text))

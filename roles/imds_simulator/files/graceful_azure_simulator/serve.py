@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import time
 
 from .commands import Commands
 from .control import Control
@@ -57,9 +58,20 @@ def serve(options):
     for act in (STANDARD_ERROR.run, scale_set.timetable.run, commands.run, *(listener.run for listener in listeners)):
         in_background(act)
     announce(line)
-    select.select([ending], [], [], options.end_after)
+    await_end(ending, options, scale_set.log)
     commands.leave()
     STANDARD_ERROR.end()
     if pid_file is not None and is_at(*pid_file):
         os.unlink(pid_file[1])
     return 0
+
+
+def await_end(ending, options, log):
+    """Waits for a signal, or until the time of an option to end is over."""
+    began = time.monotonic()
+    while True:
+        ends = [] if options.end_after is None else [began + options.end_after]
+        ends += [] if options.end_unasked is None else [log.last + options.end_unasked]
+        left = min(ends) - time.monotonic() if ends else None
+        if left is not None and left <= 0 or select.select([ending], [], [], left)[0]:
+            return

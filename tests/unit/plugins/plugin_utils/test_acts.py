@@ -84,7 +84,7 @@ class TestWhatIsDone:
         assert answer == {"url": "http://localhost/"} and balancer["state"] == "absent" and "reason" not in balancer
         assert forgotten["name"] == ["approved"] and restoring["name"] == ["restoring"] and restoring["state"] == "present"
         names = [turn["name"] for turn in model.outcome["turns"]["web1"] if "acts" in turn]
-        assert names == ["ask whether web1 answers", "put web1 back on lb1", "put web1 back on lb2", "update the notes on web1"]
+        assert names == ["ask whether web1 answers", "put web1 back on lb1", "put web1 back on lb2", "update the records on web1"]
 
     @pytest.mark.parametrize("balancers", [("lb1", "lb2"), ("lb 1", "lb 2")])
     def test_each_balancer_is_looked_at_after_its_act_and_by_nobody_else(self, model, balancers):

@@ -68,6 +68,8 @@ def traffic(*servers, of=None, target=None, others=(), **more):
         (server(), True, True, FREE, "10.0.0.4:80 in upstream shop on lb1 is in rotation"),
         (out(), False, False, HELD, None),
         (out(connections=2), False, False, HELD, "2 connections of nginx to 10.0.0.4:80 in upstream shop on lb1"),
+        # The client of that request counts as one of a former worker, too.
+        (out(connections=2, former=1), False, False, HELD, "2 connections of nginx to 10.0.0.4:80 in upstream shop on lb1"),
         (out(former=1), False, False, HELD, "1 client of workers from before the reload may still go to 10.0.0.4:80 in upstream shop on lb1"),
         (out(uncounted="why"), False, False, HELD, "10.0.0.4:80 in upstream shop on lb1: why"),
         (out(restoring=True), False, True, HELD, None),

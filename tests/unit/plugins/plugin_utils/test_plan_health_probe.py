@@ -327,7 +327,7 @@ def test_a_health_answer_that_is_held_is_said_to_fail():
     outcome = site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
     assert site.said("web1") == ("restoring", "the health answer (/run/out) still fails on purpose")
     names = [turn["name"] for turn in outcome["turns"]["web1"] if "acts" in turn]
-    assert names == ["put web1 back on duty (health answer)", "update the notes on web1"]
+    assert names == ["put web1 back on duty (health answer)", "update the records on web1"]
 
 
 def test_an_operators_maintenance_is_left_alone():

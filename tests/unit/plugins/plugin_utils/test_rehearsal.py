@@ -47,6 +47,8 @@ def test_the_minimum_in_service_counts_as_long_as_a_host_has_time(notice, drain)
     # The event would force the host out only this long before its time.
     assert found["notice"] - drain - RESERVE > found["timeout"]
     assert found["end_after"] > found["timeout"] + found["back"]
+    # What a killed rehearsal leaves ends soon, but never while a task file of the user's own takes all the time that the host has.
+    assert found["end_unasked"] == found["timeout"] + 60 < found["end_after"]
 
 
 def test_the_next_host_waits_until_the_balancer_must_have_noticed_the_one_before():

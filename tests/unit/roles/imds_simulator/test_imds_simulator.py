@@ -1300,6 +1300,19 @@ def test_it_ends_by_itself(tmp_path):
     assert time.monotonic() > began + 0.5
 
 
+def test_it_ends_when_nobody_asks_any_more(tmp_path):
+    process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path), "--end-unasked", "1")
+    (url,) = json.loads(process.communicate(timeout=patient(10))[0])["vms"].values()
+    running = tmp_path / "imds_simulator.pid"
+    for _request in range(6):
+        document(url)
+        last = time.monotonic()
+        time.sleep(0.3)
+    assert running.exists()
+    until(lambda: not running.exists(), 10)
+    assert time.monotonic() >= last + 1
+
+
 def test_in_the_background(tmp_path):
     process = start("--vm", "a=127.0.0.1:0", "--background", str(tmp_path), "--on-start", "echo said")
     out, err = process.communicate(timeout=patient(10))  # nothing of it keeps the pipes open
