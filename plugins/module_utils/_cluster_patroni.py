@@ -81,7 +81,7 @@ class Patroni(Member):
         elif leader is None:
             left = "no other member is the leader yet"
         elif this.get("state") in MOVING and not (paused and this["state"] == "stopped"):
-            left = "PostgreSQL on %s is %s" % (name, this["state"])
+            left = "PostgreSQL on %s is %s, and must run again first" % (name, this["state"])
         state = {
             "role": this.get("role"),
             "state": this.get("state"),

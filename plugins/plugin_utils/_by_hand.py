@@ -393,7 +393,7 @@ def _notes(records: Iterable[Json], now: float) -> Iterator[str]:
         alike.setdefault(tuple(record["for_events"]), []).append(record)
     for found in alike.values():
         names = ", ".join(record["held"].partition(" ")[2] for record in found)
-        yield f"notes, nothing to put back: {names}, for {_events(found[0], now)}. A run deletes them once the event is over"
+        yield f"records with nothing to put back: {names}, for {_events(found[0], now)}. A run deletes them once the event is over"
 
 
 def _words(state: Any) -> str:

@@ -48,6 +48,19 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 http.server.ThreadingHTTPServer(("", int(sys.argv[1])), Web).serve_forever()
 """
+PROBE = """
+import http.client, sys, time
+
+while True:
+    probe = http.client.HTTPConnection(sys.argv[1], int(sys.argv[2]), timeout=5)
+    try:
+        probe.request("GET", "/health")
+        print(probe.getresponse().status, flush=True)
+    except OSError:
+        pass
+    probe.close()
+    time.sleep(0.2)
+"""
 HAPROXY = """\
 global
     stats socket /run/haproxy/admin.sock mode 600 level admin
@@ -82,10 +95,10 @@ with socket.socket(socket.AF_UNIX) as client:
 """
 
 
-def printed(page, group):
-    """The first inventory on a page that begins with this group, as it is printed."""
+def printed(page, group, duty=""):
+    """The first inventory on a page that begins with this group and has this type of duty, as it is printed."""
     blocks = re.findall(r"^( *)```yaml\n(.*?)^ *```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return next(text for text in (textwrap.dedent(block) for _indent, block in blocks) if text.startswith(f"{group}:\n  hosts:\n"))
+    return next(text for text in (textwrap.dedent(block) for _indent, block in blocks) if text.startswith(f"{group}:\n  hosts:\n") and duty in text)
 
 
 class Site:
@@ -215,8 +228,29 @@ def test_five_vms_behind_an_azure_load_balancer_by_probe(tmp_path):
         assert passing() == set(webs)
 
 
+@needs_program("sudo", packages="sudo")
+def test_two_vms_whose_probe_has_a_port_of_its_own(tmp_path):
+    """Of Get started. The balancer probes each host all the time, and its probes are no clients."""
+    webs = ["web1", "web2"]
+    with Site(tmp_path, printed("docs/getting-started.md", "web", "type: health_probe"), webs) as site:
+        for name in webs:
+            node = site.nodes[name]
+            node.must("mkdir", "-p", "/var/www")
+            for port in ("80", "8081"):
+                node.start(sys.executable, "-c", WEB, port)
+            site.nodes[AZURE].start(sys.executable, "-c", PROBE, node.address, "8081", log=tmp_path / f"probes-{name}")
+
+        def passing():
+            """The hosts whose last probe passed."""
+            return {name for name in webs if (tmp_path / f"probes-{name}").read_text(errors="replace").split()[-1:] == ["200"]}
+
+        until(lambda: passing() == set(webs), 30)
+        site.see_a_reboot_through("web2", lambda: passing() == {"web1"})
+        until(lambda: passing() == set(webs), 30)
+
+
 def test_two_reboots_at_once_leave_one_vm_in_the_pool(tmp_path):
-    """Of the same page, with two VMs, and with the figures of a balancer that notices sooner."""
+    """Of the page on health probes, with two VMs, and with the figures of a balancer that notices sooner."""
     inventory = printed("docs/health-probe.md", "web").replace("web[1:5]", "web[1:2]").replace("margin: 10", "interval: 1")
     webs = ["web1", "web2"]
     with Site(tmp_path, inventory, webs) as site:

@@ -19,7 +19,7 @@ FOLLOWED = 1.0
 
 class Cluster(HostDuty):
     module = "cluster_hold"
-    things = "clusters"
+    things = "cluster"
     own_mistakes = staticmethod(option_mistakes)
     # A member that leads hands that over before its connections are counted.
     needs_idle = False

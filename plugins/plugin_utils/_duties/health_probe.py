@@ -432,7 +432,7 @@ def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
         said = (result.get("probe") or {}).get("said")
         silent = f"{name}: {said}" if said and result["answer"]["state"] != "failing" else None
     elif left > 0:
-        silent = f"{name}: the balancer notices within {math.ceil(left)} s that it is back"
+        silent = f"{name}: the balancer notices within {math.ceil(left)} s that it passes"
     return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent}
 
 

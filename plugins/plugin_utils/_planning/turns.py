@@ -221,7 +221,7 @@ def _host_turns(
     """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
     observed, name = decided.observed, host.name
     if _is_spared(host.observation.began, host.observation.cut_off, observed):
-        return [{"name": name, "pause": observed.run.sleep}]
+        return [{"name": f"leave {name} alone", "pause": observed.run.sleep}]
     wait = 0.0
     more: dict[str, Any] = {}
     if name in groups.draining:
@@ -360,7 +360,7 @@ def host_options(
 
 
 def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
-    return {"name": name, "options": options, "read_at": read_at}
+    return {"name": f"look at {name}", "options": options, "read_at": read_at}
 
 
 def _marks(steps: Iterable[DrainStep]) -> list[Options]:
@@ -470,7 +470,13 @@ def machine_looks(
         for found in provider.looks(mine, waits or {}, searched):
             timeout = drain_wait(found.quiet) if found.wait_for else 0.0
             options = dict(found.options, wait_for=found.wait_for, quiet=found.quiet, timeout=timeout)
-            turn = {"machine": found.machine, "key": found.key, "name": f"look at {found.key}", "provider": provider.name, "module": found.module}
+            turn = {
+                "machine": found.machine,
+                "key": found.key,
+                "name": f"look at {provider.name} on {found.machine}",
+                "provider": provider.name,
+                "module": found.module,
+            }
             turns.append(dict(turn, options=options))
     return turns
 

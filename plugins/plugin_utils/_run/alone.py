@@ -262,7 +262,7 @@ class Pass:
         ports = self.host.ports if self.last["role"] == "drain_host" else []
         known = self.host.settings.resource_name or observation.resource_name
         options = host_options(max(seconds, self.used.get("observe_timeout") or 0.0), ports, known, **more)
-        return {"name": self.name, "options": options, "read_at": observation.at, "tries": TRIES}
+        return {"name": f"look at {self.name}", "options": options, "read_at": observation.at, "tries": TRIES}
 
     def turns(self, *turns: Turn, pause: float = 0.0) -> Json:
         return {"turns": {self.name: list(turns)}, "pause": pause}

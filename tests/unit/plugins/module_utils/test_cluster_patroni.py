@@ -135,7 +135,7 @@ def test_what_the_others_know_counts_as_well():
 def test_a_former_leader_is_not_drained_before_it_is_a_replica():
     for state in ("stopping", "stopped", "starting", "restarting"):
         seen = patroni(Tools(changed(SWITCHING, "db1", state=state), leads=False)).look()
-        assert (seen.ours, seen.left) == (True, f"PostgreSQL on db1 is {state}")
+        assert (seen.ours, seen.left) == (True, f"PostgreSQL on db1 is {state}, and must run again first")
 
 
 @pytest.mark.parametrize("state", ["running", "streaming", "in archive recovery", "creating replica", "start failed", "crashed"])
@@ -440,7 +440,7 @@ def test_a_slow_switchover_is_waited_for(tmp_path):
 
     tools.answers[("POST", "/switchover")] = later
     taken = hold(tools, tmp_path)
-    assert not taken["done"] and taken["waiting_for"] == "PostgreSQL on db1 is stopping"
+    assert not taken["done"] and taken["waiting_for"] == "PostgreSQL on db1 is stopping, and must run again first"
     tools.become(SWITCHED)
     assert hold(tools, tmp_path)["done"]
     assert len(tools.sent) == 1
@@ -514,7 +514,7 @@ def test_a_switchover_that_was_not_answered_and_goes_on(tmp_path):
     tools.answers[("POST", "/switchover")] = MemberError("POST http://127.0.0.1:8008/switchover was not answered within 4 seconds.")
     assert not hold(tools, tmp_path)["done"]
     tools.become(SWITCHING)
-    assert hold(tools, tmp_path)["waiting_for"] == "PostgreSQL on db1 is stopping"
+    assert hold(tools, tmp_path)["waiting_for"] == "PostgreSQL on db1 is stopping, and must run again first"
     tools.become(SWITCHED)
     taken = hold(tools, tmp_path)
     assert taken["done"] and taken["members"][0]["condition"] == "held" and len(tools.sent) == 1

@@ -289,12 +289,12 @@ class TestLines:
 
     def test_notes_share_a_line_which_says_that_there_is_nothing_to_put_back(self):
         notes = [dict(service("shop"), kind="task", subject={"name": name}, found={}, left={}) for name in ("approved", "drained")]
-        line = "web1: notes, nothing to put back: approved, drained, for E1. A run deletes them once the event is over"
+        line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over"
         assert self.said(Site(web1=(host(*notes), []))) == [line]
         both = self.said(Site(web1=(host(*notes, service("shop")), [])))
         assert [text.partition(",")[0] for text in both] == [
             "web1: service shop on web1: was true",
-            "web1: notes",
+            "web1: records with nothing to put back: approved",
             f"    To give back what is held for web1 now: {self.COMMAND} -e target=web1 -e holds_release=true",
         ]
         mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))

@@ -426,7 +426,7 @@ def test_two_events_at_once_take_out_one_host_after_the_other():
     back = site.now
     # Until the balancer must have noticed that the other one is back, it sends nothing there.
     site.go()
-    assert site.said("web2") == ("waiting", SHORT.format(" (web1: the balancer notices within 12 s that it is back)"))
+    assert site.said("web2") == ("waiting", SHORT.format(" (web1: the balancer notices within 12 s that it passes)"))
     site.until(lambda _outcome: "web2" in site.out(), passes=20)
     assert site.now - site.pass_seconds - back >= NOTICE and site.out() == {"web2"}
     site.until(lambda _outcome: len(site.posted) == 2, passes=20)

@@ -63,7 +63,7 @@ def test_a_look_that_takes_too_long_is_repeated_for_as_long_as_a_run_would(machi
         passes += 1
         # It is asked again at once.
         looked_at = [turn["name"] for turns in model.outcome["turns"].values() for turn in turns if "options" in turn]
-        assert "web1" in looked_at and any("lb1" in name for name in looked_at)
+        assert "look at web1" in looked_at and any("lb1" in name for name in looked_at)
     assert passes == 3 and model.outcome["failed_run"]
     model.killed()
     model.go()

@@ -45,7 +45,11 @@ def balancer(model):
 def test_the_first_pass_looks_at_everything_at_once(model):
     turns = first_turns(model.settings)
     assert waits({"turns": turns}) == {"web1": 0.0, "web2": 0.0, "web3": 0.0}
-    assert [[turn["name"] for turn in turns[name]] for name in model.names] == [["look at lb1 /run/haproxy/admin.sock", "web1"], ["web2"], ["web3"]]
+    assert [[turn["name"] for turn in turns[name]] for name in model.names] == [
+        ["look at haproxy on lb1", "look at web1"],
+        ["look at web2"],
+        ["look at web3"],
+    ]
     assert turns["web1"][0]["options"]["servers"] == ["web1", "web2", "web3"]
 
 
@@ -79,7 +83,7 @@ def test_a_host_that_hangs_is_left_in_peace_for_a_while(model):
     assert [turn.get("pause") for turn in model.go()["turns"]["web2"]] == [model.run["sleep"]]
     model.seen["web2"]["began"] = model.seen["web2"]["at"] = model.now - 12.0
     model.decide()
-    assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "options" in turn] == ["web2"]
+    assert [turn["name"] for turn in model.outcome["turns"]["web2"] if "options" in turn] == ["look at web2"]
 
 
 class TestByModule:
@@ -157,7 +161,7 @@ def test_a_new_event_is_drained_for(model):
     # One of the others has the time to wait at the balancer.
     assert waits(outcome) == {"web1": LEAVES, "web2": 0.0, "web3": 0.0} and balancer(model) == (["web1"], LEAVES)
     # It goes out before it is looked at.
-    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["take web1 out on lb1", "web1"]
+    assert [turn["name"] for turn in outcome["turns"]["web1"]] == ["take web1 out on lb1", "look at web1"]
     look = outcome["turns"]["web1"][1]["options"]
     assert look["await_idle"] and look["ignored_peers"] == ["10.0.0.4"]
     # It is idle. Only the second look is missing, so nobody waits longer than for that.
