@@ -49,8 +49,8 @@ display = Display()
 class ActionModule(ControllerAction):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        result.update(changed=False, **getattr(self, f"_{self._task.args['phase']}")(task_vars))
-        return kept_inside(result)
+        result.update(getattr(self, f"_{self._task.args['phase']}")(task_vars))
+        return kept_inside(dict(result, changed=False))
 
     def _before(self, task_vars):
         """Whether it may be rehearsed now, after all hosts were looked at. Nothing has been changed yet."""
