@@ -58,14 +58,14 @@ class Approvals:
             sure = {fold(event_id) for event_id, entry in events.items() if (entry.get("details") or {}).get("posted", True)}
             new = [event_id for event_id in event_ids if fold(event_id) not in sure]
             # An earlier try may have reached the service, whatever happens to this one.
-            self.unsure |= {fold(event_id) for event_id in events} - sure - {fold(event_id) for event_id in self.added}
+            self.unsure |= set(map(fold, events)) - sure - set(map(fold, self.added))
             self.added += [event_id for event_id in new if event_id not in self.added]
             self._write(new, posted=False)
 
     def end(self, approved: Iterable[str], unsure: bool = False) -> None:
         """Record which events were accepted. Events that were not sent are removed, unless an earlier try may have been accepted."""
-        kept = {fold(event_id) for event_id in approved}
-        gone = set() if unsure else {fold(event_id) for event_id in self.added} - kept - self.unsure
+        kept = set(map(fold, approved))
+        gone = set() if unsure else set(map(fold, self.added)) - kept - self.unsure
         with self.store.locked():
             self._write([event_id for event_id in self.added if fold(event_id) in kept], posted=True, forgotten=gone)
 

@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._absence import AGA
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, refusals
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ def decide(
     reading: Reading, event_ids: list[str], allow_other_hosts: bool, ready: list[str] | None = None, types: dict[str, Any] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
     """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
-    standing = {event["event_id"].lower(): event for event in reading.events}
+    standing = {fold(event["event_id"]): event for event in reading.events}
     approve = []
     leave = []
     for event_id in event_ids:
-        event = standing.get(event_id.lower())
+        event = standing.get(fold(event_id))
         if event is None:
             leave.append({"event_id": event_id, "reason": "absent"})
             continue
@@ -50,7 +51,7 @@ def decide(
         if is_ours and event["event_status"] == "Started":
             leave.append({"event_id": event["event_id"], "reason": "started"})
             continue
-        for option, why in refusals(event, is_ours, reading.resource_name, ready, (types or {}).get(event_id.lower())):
+        for option, why in refusals(event, is_ours, reading.resource_name, ready, (types or {}).get(fold(event_id))):
             more = "" if is_ours else " The option allow_other_hosts permits it."
             raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
         approve.append(event["event_id"])
@@ -75,18 +76,18 @@ class Approval:
         self.allow_other_hosts = allow_other_hosts
         self.ready = ready
         self.types = types
-        self.absences = Absences(event_id.lower() for event_id in event_ids)
+        self.absences = Absences(map(fold, event_ids))
         self.now = time.time  # the clock of the host
         self.unsure = False  # whether an earlier try may have been accepted although the last one was refused
 
     @classmethod
     def from_params(cls, client: ImdsClient, params: Mapping[str, Any]) -> Approval:
         """Make one from the options of a module. Raises SelectionError."""
-        unique = {event_id.lower(): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
+        unique = {fold(event_id): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
         reader = Reader(client, params["resource_name"], ask_name=not others)
         details = params.get("event_details") or {}
-        types = {event_id.lower(): known.get("event_type") for event_id, known in details.items() if isinstance(known, dict)}
+        types = {fold(event_id): known.get("event_type") for event_id, known in details.items() if isinstance(known, dict)}
         return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types)
 
     def send(
@@ -142,11 +143,11 @@ class Approval:
                     break
                 self.client.sleep(AGAIN)
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
-            shown = {event["event_id"].lower() for event in reading.events}
-            doubtful = self.absences.note(shown.intersection(event_id.lower() for event_id in self.event_ids), monotonic(), reading.proves)
+            shown = {fold(event["event_id"]) for event in reading.events}
+            doubtful = self.absences.note(shown.intersection(map(fold, self.event_ids)), monotonic(), reading.proves)
             if not doubtful:
                 return reading
-        unknown = ", ".join(clip(event_id) for event_id in self.event_ids if event_id.lower() in doubtful)
+        unknown = ", ".join(clip(event_id) for event_id in self.event_ids if fold(event_id) in doubtful)
         raise RefusedError(
             f"event_ids: the metadata service does not show {unknown}, and not yet that it is over either: that takes two documents a second apart, and an"
             " answer with an empty body is none. Nothing was approved. Try again."

@@ -147,7 +147,7 @@ class Request:
         """The events of a record, without those of this request."""
         if self.event_ids is None:
             return {}
-        released = {fold(event_id) for event_id in self.event_ids}
+        released = set(map(fold, self.event_ids))
         return {known: entry for known, entry in events.items() if fold(known) not in released}
 
 

@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import READ
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
@@ -81,12 +82,12 @@ class Look:
         self.began = self.read_at = 0.0
         # Seconds that the last count of the connections took.
         self.counting = 0.0
-        self.expected = {event_id.lower() for event_id in params["expected"]}
+        self.expected = set(map(fold, params["expected"]))
         # What the last read showed: whether the body was empty, and which of the expected events; and when a read of this look showed that first.
         self.shown: tuple[bool, set[str]] | None = None
         self.shown_since = 0.0
         # The number of the last document that showed each event, and that of the last read; None if it gave no document.
-        self.shown_in = {event_id.lower(): number for event_id, number in params["shown_in"].items()}
+        self.shown_in = {fold(event_id): number for event_id, number in params["shown_in"].items()}
         self.incarnation: int | None = None
 
     def run(self) -> dict[str, Any]:
@@ -183,7 +184,7 @@ class Look:
         else:
             self.read_at = self.monotonic()
             self.incarnation = reading.proves
-            there = {event["event_id"].lower() for event in reading.events}
+            there = {fold(event["event_id"]) for event in reading.events}
             self.shown_in.update(dict.fromkeys(there, reading.document_incarnation))
             shown = (reading.empty_body, self.expected & there)
             if shown != self.shown:

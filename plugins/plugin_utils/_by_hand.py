@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
@@ -309,8 +310,8 @@ def _wrong_events(options: Options, targets: dict[str, Target], looks: dict[str,
     if not options.gone and not all(look["reached"] for look in hosts):
         return []
     records = _holds(hosts) + _holds(looks.values()) + [record for look in looks.values() for record in look.get("other_holds") or ()]
-    held = {event_id.lower() for record in records for event_id in record["events"]}
-    unknown = [event_id for event_id in options.event_ids if event_id.lower() not in held]
+    held = {fold(event_id) for record in records for event_id in record["events"]}
+    unknown = [event_id for event_id in options.event_ids if fold(event_id) not in held]
     return [f"holds_event_ids names {', '.join(unknown)}, for which nothing is held. {NOTHING}"] if unknown else []
 
 
@@ -331,12 +332,9 @@ def _wrong_servers(options: Options, looks: dict[str, Json], strays: Iterable[tu
 def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[str]:
     """The events that hold something, are to be released, and are still shown by the host's metadata service. C(shown): what is held."""
     labels = {
-        event_id.lower(): _label(event_id, told)
-        for record in shown
-        for event_id, told in record["for_events"].items()
-        if _is_meant(event_id, options.event_ids)
+        fold(event_id): _label(event_id, told) for record in shown for event_id, told in record["for_events"].items() if _is_meant(event_id, options.event_ids)
     }
-    standing = {str(event["event_id"]).lower() for event in host.get("events") or ()}
+    standing = {fold(str(event["event_id"])) for event in host.get("events") or ()}
     return [label for event_id, label in labels.items() if event_id in standing]
 
 
@@ -410,7 +408,7 @@ def _label(event_id: str, told: Json) -> str:
 
 def _is_meant(event_id: str, event_ids: Collection[str] | None) -> bool:
     """Whether what an event holds is to be released. C(event_ids): None for all."""
-    return event_ids is None or event_id.lower() in {each.lower() for each in event_ids}
+    return event_ids is None or fold(event_id) in set(map(fold, event_ids))
 
 
 def _since(told: Json, now: float) -> str:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+
 READ = 1.5
 """Seconds in which a host that the news name reads it itself: a look that waits reads the service once a second. If the hosts come in several waves,
 that saves a pass over all of them."""
@@ -42,11 +44,11 @@ class News:
         service has never shown an event, that is no news: services may lag behind, and would tell it in each pass. C(not_shown): ids of events that
         bear the host's name and that only others have seen so far. The host goes out as soon as its own service shows them.
         """
-        there = {event["event_id"].lower() for event in events}
-        first = {event_id.lower() for event_id in not_shown}
-        new = [event for event in events if event["event_id"].lower() in first or [event["event_id"].lower(), event["event_status"]] not in self.known]
-        gone = [names for event_id, names in (shown or {}).items() if event_id.lower() not in there]
-        if new or gone or not {event_id.lower() for event_id in expected} <= there:
+        there = {fold(event["event_id"]) for event in events}
+        first = set(map(fold, not_shown))
+        new = [event for event in events if fold(event["event_id"]) in first or [fold(event["event_id"]), event["event_status"]] not in self.known]
+        gone = [names for event_id, names in (shown or {}).items() if fold(event_id) not in there]
+        if new or gone or not set(map(fold, expected)) <= there:
             self.tell({name for names in [*gone, *(event["resources"] for event in new)] for name in names})
 
     def tell(self, named: Iterable[str] = ()) -> None:

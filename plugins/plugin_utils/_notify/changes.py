@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
@@ -88,7 +88,7 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
     held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
     for result in passed["events"]:
         event = story["events"][result["event_id"]]
-        key = result["event_id"].lower()
+        key = fold(result["event_id"])
         # A run that takes one step does not see any more that the host is out.
         out = [name for name, host in result["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
         if out:

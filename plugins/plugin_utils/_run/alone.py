@@ -462,7 +462,7 @@ def _approve_event(this: Pass) -> Json:
     if "approved" in this.notes:
         observation = this.host.observation
         is_read = observation.is_new and observation.events is not None and not observation.empty_body
-        shown = {event.event_id.lower(): event.event_status for event in observation.events or ()} if is_read else None
+        shown = {fold(event.event_id): event.event_status for event in observation.events or ()} if is_read else None
         is_twice = is_read and is_over([(observation.at or 0.0) - observation.steady, observation.at or 0.0])
         return _await_begin(this, shown, is_twice)
     if this.step is not None:
@@ -503,7 +503,7 @@ def _approved(this: Pass, result: RoleResult) -> Json:
 
 def _await_begin(this: Pass, shown: Json | None, is_twice: bool) -> Json:
     """C(shown): the status of each event that stands, None if nobody knows. C(is_twice): whether a second answer has told the same."""
-    pending = [key for key in this.notes["approved"] if shown is None or shown.get(key.lower(), None if is_twice else "") not in (None, "Started")]
+    pending = [key for key in this.notes["approved"] if shown is None or shown.get(fold(key), None if is_twice else "") not in (None, "Started")]
     if not pending:
         return this.end(this.last["result"])
     if not this.may_wait:
@@ -533,10 +533,10 @@ def _approve_outside(this: Pass) -> Json:
     seen = next((act for act in this.acts if act["part"] == "seen"), NOTHING)
     sent = next((act for act in this.acts if act["part"] == "sent"), NOTHING)
     told = approve_event.progress_outside(seen, sent, this.given, ready, str(settings.resource_name), str(this.used["witness"]))
-    shown = {event["event_id"].lower(): event["event_status"] for event in seen.get("events") or ()}
+    shown = {fold(event["event_id"]): event["event_status"] for event in seen.get("events") or ()}
     if "approved" in this.notes:
         is_read = not (seen.get("failed") or is_unreachable(seen))
-        former, absent = this.notes.get("absent") or [], [key for key in this.notes["approved"] if key.lower() not in shown] if is_read else []
+        former, absent = this.notes.get("absent") or [], [key for key in this.notes["approved"] if fold(key) not in shown] if is_read else []
         this.notes = {**this.notes, "absent": absent}
         return {"notes": this.notes, **_await_begin(this, shown if is_read else None, set(absent) <= set(former))}
     if this.step is not None and sent is not NOTHING:

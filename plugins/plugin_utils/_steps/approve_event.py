@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import refusals
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
@@ -54,10 +55,10 @@ def is_still_so(expected: Mapping[str, Json], read: Result) -> bool:
     """
     if is_unreachable(read) or is_failed(read) or is_skipped(read):
         return False
-    standing = {event["event_id"].lower(): event for event in read.get("events") or ()}
-    if not {event_id.lower() for event_id in expected} <= set(standing):
+    standing = {fold(event["event_id"]): event for event in read.get("events") or ()}
+    if not set(map(fold, expected)) <= set(standing):
         return False
-    return not any(any(refusals(standing[event_id.lower()], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
+    return not any(any(refusals(standing[fold(event_id)], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
 
 
 def failure_outside(done: Iterable[Result]) -> str | None:
@@ -113,13 +114,13 @@ def progress_outside(
     if is_unreachable(seen) or is_failed(seen):
         why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
         return {"ids": [], "absent": [], "refused": why, "result": {}}
-    shown = {event["event_id"].lower(): event for event in seen.get("events") or ()}
+    shown = {fold(event["event_id"]): event for event in seen.get("events") or ()}
     wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
     ids: list[str] = []
     not_approved: list[Json] = []
     refused: list[str] = []
     for event_id in wanted:
-        event = shown.get(event_id.lower())
+        event = shown.get(fold(event_id))
         if event is None or event["event_status"] == "Started":
             not_approved.append({"event_id": event_id, "reason": "started" if event else "absent"})
             continue

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
@@ -25,8 +26,8 @@ def details_of(events: Iterable[Json]) -> dict[str, Json]:
 
 def kept(ids: Iterable[str], details: dict[str, Json], **more: Any) -> dict[str, Json]:
     """The details of events, with more for each of them. What is given in C(details) stays, but for the ports."""
-    known = {event_id.lower() for event_id in details}
-    found = {**details, **{event_id: {} for event_id in ids if event_id.lower() not in known}}
+    known = set(map(fold, details))
+    found = {**details, **{event_id: {} for event_id in ids if fold(event_id) not in known}}
     ports = {"heard": more["heard"]} if "heard" in more else {}
     return {event_id: {**more, **told, **ports} for event_id, told in found.items()} if more else details
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -74,7 +75,7 @@ def history(reports: Iterable[Report]) -> dict[str, OfType]:
     events: dict[str, OfEvent] = {}
     for report in reports:
         for told in report["events"]:
-            _add_event(events.setdefault(told["event_id"].lower(), OfEvent(told["event_type"] or "unknown")), told, report)
+            _add_event(events.setdefault(fold(told["event_id"]), OfEvent(told["event_type"] or "unknown")), told, report)
     found: dict[str, OfType] = {}
     for event in events.values():
         _count(found.setdefault(event.event_type, OfType()), event)
@@ -100,7 +101,7 @@ def _add_host(known: OfHost, host: Json, told: Json, spans: list[Json]) -> None:
     """C(spans): when the host was out for the event."""
     if spans and spans[-1]["until"] is not None:
         known["out"] = sum(span["until"] - span["from"] for span in spans)
-    mine = [state for state in host["states"] if state["event_id"] and state["event_id"].lower() == told["event_id"].lower()]
+    mine = [state for state in host["states"] if state["event_id"] and fold(state["event_id"]) == fold(told["event_id"])]
     ready = next((state["from"] for state in mine if state["state"] in ("ready", "approved")), None)
     # A host that is out for another event already has no drain of its own for this one.
     goes_out = bool(spans) and any(span["from"] == spans[0]["from"] for span in host["out"])

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
@@ -80,7 +81,7 @@ class _Told:
 
     def _with_last(self, act: Act, last: list[Any] | None) -> Act:
         released = sorted(act["args"].get("event_ids") or ())
-        if act["part"] != LAST or {event_id.lower() for event_id in self.decision["events"]} - {event_id.lower() for event_id in released}:
+        if act["part"] != LAST or set(map(fold, self.decision["events"])) - set(map(fold, released)):
             return act
         if last == ["restored", released]:
             return act  # only the record of the approval was left

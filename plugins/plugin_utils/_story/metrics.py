@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -75,7 +76,7 @@ def _add_run(families: Families, story: Story, run: Json) -> None:
 
 
 def _add_events(families: Families, story: Story, passed: Pass, events: dict[str, Json]) -> None:
-    unfinished = {told["event_id"].lower() for told in passed["events"] if told["outcome"] == UNFINISHED}
+    unfinished = {fold(told["event_id"]) for told in passed["events"] if told["outcome"] == UNFINISHED}
     standing = [event for key, event in events.items() if key in unfinished and event.get("gone_at") is None]
     kinds = Counter((event.get("event_type") or "", event.get("status") or "") for event in standing)
     families.add(

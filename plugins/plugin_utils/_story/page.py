@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
@@ -106,8 +106,8 @@ def page(report: Report) -> str:
     labels = _labels(report["events"])
     named = _Named(report["events"], labels)
     event_types = {event["event_id"]: event["event_type"] for event in report["events"]}
-    earlier = {event["event_id"].lower(): event for event in (run.get("continues") or {}).get("events", ())}
-    events = [_Event(event, labels[event["event_id"]], earlier.get(event["event_id"].lower()) or {}, hosts, report["events"]) for event in report["events"]]
+    earlier = {fold(event["event_id"]): event for event in (run.get("continues") or {}).get("events", ())}
+    events = [_Event(event, labels[event["event_id"]], earlier.get(fold(event["event_id"])) or {}, hosts, report["events"]) for event in report["events"]]
     heading = _heading(report["events"], labels)
     status, is_bad, to_do = _status(run, report["events"], hosts, labels)
     return _template("page.html.j2").render(
@@ -156,13 +156,13 @@ class _Named:
     """Writes the names of events instead of their ids."""
 
     def __init__(self, events: Sequence[Json], labels: dict[str, str]) -> None:
-        self._labels = {event_id.lower(): label for event_id, label in labels.items()}
+        self._labels = {fold(event_id): label for event_id, label in labels.items()}
         kinds = "|".join(sorted({re.escape(event["event_type"] or "event") for event in events}))
         ids = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
         self._pattern = re.compile(rf"(?<![\w-])(?:(?:{kinds}) )?({ids})(?![\w-])", re.IGNORECASE) if labels else None
 
     def __call__(self, text: str) -> str:
-        return self._pattern.sub(lambda found: self._labels[found[1].lower()], text) if self._pattern else text
+        return self._pattern.sub(lambda found: self._labels[fold(found[1])], text) if self._pattern else text
 
 
 def _entry(entry: Json, text: str, label: str) -> Json:
@@ -387,7 +387,7 @@ class _Event:
         """For each host that was slow to drain when its time was over, and when it was drained."""
         found = []
         for host in self._mine:
-            mine = [state for state in host["states"] if (state["event_id"] or "").lower() == self._event["event_id"].lower()]
+            mine = [state for state in host["states"] if fold(state["event_id"] or "") == fold(self._event["event_id"])]
             late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == Kind.LATE.value), None)
             if late is not None:
                 drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
@@ -147,7 +148,7 @@ def end(story: Story, finished: bool, failed: bool, messages: Iterable[str]) -> 
 def held_since(name: str, passed: Pass, memory: Json) -> dict[str, float]:
     """Per event for which a host is out, since when it is. The plan also remembers the events that are over, and an event lasts until its last host is back."""
     unfinished = {
-        told["event_id"].lower()
+        fold(told["event_id"])
         for told in passed["events"]
         if told["outcome"] == UNFINISHED and told["hosts"].get(name, {}).get("state", "restored") not in SERVING
     }
@@ -192,7 +193,7 @@ def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[st
 
 def _done_at(story: Story, step: Json, event_id: str | None, now: float, held: dict[str, float], remembered: dict[str, Json]) -> float:
     """When a step was done: before this pass began, and where the plan knows it better, at that time."""
-    key = (event_id or "").lower()
+    key = fold(event_id or "")
     if (step["role"], step["state"]) == ("load_balancer", "out"):
         since = held.get(key, now)
         return since if story["run"]["started"] <= since <= now else now
@@ -247,7 +248,7 @@ def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None
     now = passed["time"]
     for told in passed["events"]:
         event_id = told["event_id"]
-        of_memory = remembered.get(event_id.lower()) or {}
+        of_memory = remembered.get(fold(event_id)) or {}
         event = story["events"].setdefault(event_id, {"event_id": event_id, "outcome": None, "hosts": {}, "before_run": [], **dict.fromkeys(OF_MEMORY)})
         known = {field: event[field] for field in TOLD}
         found = {field: of_memory[key] for field, key in OF_MEMORY.items() if of_memory.get(key) is not None}
@@ -281,13 +282,13 @@ def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> No
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
-            why = (remembered.get(told["event_id"].lower()) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
+            why = (remembered.get(fold(told["event_id"])) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
             event["unapproved"] = why
             label = label_of(event["event_type"], told["event_id"], event["description"])
             text = f"{label}: {outcome_words(told['outcome'], told['hosts'], why, event['description'])}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
-            began = (remembered.get(told["event_id"].lower()) or {}).get("approving") and told["outcome"] == "completed"
+            began = (remembered.get(fold(told["event_id"])) or {}).get("approving") and told["outcome"] == "completed"
             if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
                 event["before_run"].append("approved")
         event.update(outcome=told["outcome"], hosts=told["hosts"])
