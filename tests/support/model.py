@@ -103,6 +103,7 @@ class Model:
                 "absent": "unknown",
                 "out": "/own/out.yml",  # only those of the user's own have task files
                 "back": "/own/back.yml",
+                "records": ["load_balancer_custom"],
             },
             "drain_host": {"ports": [80], "steps": [], "timeout": 120.0},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
@@ -266,6 +267,9 @@ class Model:
                     "source_address": "10.0.0.4",
                     "uncounted": server.get("uncounted"),
                     "checked": server.get("checked", True),
+                    "beside": 0,
+                    "connections": 7,  # those that it keeps open
+                    "left": None,
                     "process_noted": record is None or record["process"] == server["process"],
                     "restoring": bool(record and record.get("restoring")),
                 }
@@ -278,6 +282,9 @@ class Model:
             "began": self.now,
             "time": self._clock(lb),
             "servers": servers,
+            "passes": [],
+            "beside": {},
+            "known_backends": ["www"],
             "holds": holds,
             "clock": self.now,
             "process": process,

@@ -70,9 +70,9 @@ def pools_of(server: Json) -> list[Pool]:
         return [Pool(address, ports) for address, ports in sorted(server["own_ports"].items())]
     if not server.get("source_address"):
         return []
-    # Journals of older releases do not have the number.
-    is_told = not is_in_rotation(server) and "connections" in server
-    return [Pool(server["source_address"], None, server["connections"] or 0, server.get("port")) if is_told else Pool(server["source_address"])]
+    if is_in_rotation(server):
+        return [Pool(server["source_address"])]
+    return [Pool(server["source_address"], None, server["connections"] or 0, server.get("port"))]
 
 
 def came_to(settings: BalancerSettings, place: str, state: str, number: int, since: str) -> str:
@@ -93,7 +93,7 @@ def runs_nowhere(machines: Iterable[str]) -> str:
 def has_no_server(settings: BalancerSettings, machine: str, seen: Json) -> str:
     """C(seen): what the look at the balancer has found."""
     where = f"none of the backends {', '.join(settings['backends'])}" if settings.get("backends") else "no backend"
-    known = seen.get("known_backends") or ()  # journals of older releases do not have it
+    known = seen["known_backends"]
     unknown = [backend for backend in settings.get("backends") or () if known and backend not in known]
     if unknown:
         return f"balancer {machine}: HAProxy has no backend {', '.join(unknown)} (option backends); there are {', '.join(known)}"
@@ -372,7 +372,7 @@ def _places(
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
             places.append(place(server, leads_to=leads_to, owner=_owner(host, owners, server)))
-    told = machine.result.get("beside") or {}  # journals of older releases do not have it
+    told = machine.result["beside"]
     beside = tuple(haproxy_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
     past = () if any(place.in_rotation for place in places) else tuple(_ways(settings, name, machine))
     places[:1] = [replace(first, busy=first.busy + beside, past=past) for first in places[:1]]
@@ -393,14 +393,13 @@ def _places(
 def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Json]:
     """What sends requests past the servers, in the backends that the settings name if they name any. What is global belongs to no backend."""
     backends = settings["backends"]
-    found = machine.result.get("passes") or ()  # journals of older releases do not have it
-    return [line for line in found if not backends or line["backend"] in ("global", *backends)]
+    return [line for line in machine.result["passes"] if not backends or line["backend"] in ("global", *backends)]
 
 
 def _ways(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, Count]]:
     """What sends requests nobody knows where, with their number."""
     for line in _passes(settings, machine):
-        if line["unresolved"] and "total" in line:  # journals of older releases do not have it
+        if line["unresolved"] and "total" in line:
             yield pass_name(name, line), _count(machine, line["total"], line.get("quiet_for", 0.0))
 
 
@@ -432,7 +431,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = is_in_rotation(server)
     count = None
-    if not in_rotation and "total_sessions" in server:  # journals of older releases do not have it
+    if not in_rotation:
         count = _count(machine, server["total_sessions"], server.get("quiet_for", 0.0))
     is_waited_for = not leads_to and settings["server"] in machine.waited_for
     return Place(
@@ -443,8 +442,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         serves=server["in_service"],
         busy=haproxy_server(label, server, leads_to),
         count=count,
-        # Journals of older versions do not have it.
-        nothing_comes=server.get("nothing_comes", False),
+        nothing_comes=server["nothing_comes"],
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,
@@ -460,8 +458,8 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         ),
         member=server["server"],
         pools=tuple(pools_of(server)),
-        checked=server.get("checked", True),  # results of older releases do not have it
-        health=BALANCER if server.get("checked", True) else CONNECTION,
+        checked=server["checked"],
+        health=BALANCER if server["checked"] else CONNECTION,
         returns=_returns(server),
         conflict=f"somebody else set {label} to {state}{_expected(server)}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
@@ -469,7 +467,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
 
 
 def _expected(server: Json) -> str:
-    left = server.get("left")  # journals of older releases do not have it
+    left = server["left"]
     return f", and {left['admin_state']} was expected" if left else ""
 
 

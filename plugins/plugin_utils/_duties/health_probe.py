@@ -324,7 +324,7 @@ def _pools(asked: Sequence[tuple[Host, BalancerSettings]]) -> list[Pooled]:
 
 def _written_pool(settings: BalancerSettings) -> Pooled:
     """What the hosts of one balancer have in common, as far as settings tell: pairs of an option and its value."""
-    if settings.get("pool"):  # journals of older releases do not have it
+    if settings["pool"]:
         return (("pool", settings["pool"]),)
     _name, port, path, query = _address(settings["url"] or "")
     return (
@@ -442,7 +442,7 @@ def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:
     if host.memory.unserved:
         passing_for = 0.0
     elif back_at is None or at is None:
-        # None: it fails, or this is a journal of a version that did not tell it.
+        # None: it fails, or was not looked at.
         known = look.get("passing_for")
         passing_for = math.inf if known is None else float(known)
     else:

@@ -76,7 +76,7 @@ def is_in_files(settings: BalancerSettings, line: Json, files: Mapping[str, str 
 
 def places_of(line: Json) -> set[Target]:
     """Where a line leads."""
-    return {place_of(told) for told in line.get("leads_to") or ()}  # journals of older releases do not have it
+    return {place_of(told) for told in line["leads_to"]}
 
 
 def directive_name(machine: str, line: Json) -> str:
@@ -273,7 +273,7 @@ def _places(
     theirs = [server for server in lines if server not in named]
     mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
     doubts = _doubts(settings, name, result)
-    told = result.get("beside") or {}  # journals of older releases do not have it
+    told = result["beside"]
     beside = tuple(nginx_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
         targets = [] if server in named else leads_here(server) or sorted(places_of(server), key=str)
@@ -284,7 +284,7 @@ def _places(
         place = _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
         place = replace(place, ports=addresses.ports_of(host, [target for target in places_of(server) if not isinstance(target, str)], result))
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
-    for line in result.get("passes") or ():
+    for line in result["passes"]:
         if is_in_files(settings, line, files) and leads_here(line):
             why = stays(name, line)
             yield Place(
@@ -297,11 +297,11 @@ def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     files = result.get("files")
     servers = (server for server in result["servers"] if server["in_service"] and not is_named(settings, server, files))
     unknown = [(place_name(name, server), server) for server in servers]
-    unknown += [(directive_name(name, line), line) for line in result.get("passes") or ()]
+    unknown += [(directive_name(name, line), line) for line in result["passes"]]
     return "; ".join(
         f"nobody knows whether {place} leads to it: {line['unresolved']}"
         for place, line in unknown
-        if line.get("unresolved") and is_in_files(settings, line, files)
+        if line["unresolved"] and is_in_files(settings, line, files)
     )
 
 
@@ -374,7 +374,7 @@ def _place(
         health=CONNECTION,
         conflict=_conflict(label, server) if condition == CHANGED else "",
         note=note,
-        stays=never_out(label, server["never_out"]) if server.get("never_out") else "",  # journals of older releases do not have it
+        stays=never_out(label, server["never_out"]) if server["never_out"] else "",
     )
 
 
@@ -390,9 +390,9 @@ def _must_go_out(server: Json, condition: str) -> bool:
         return False
     # If the run that took it out was cut off, the record does not say since when nginx has loaded the line. If a person then removes the
     # parameter, it would look as if the line had never been changed.
-    is_old = condition == HELD and not server.get("noted", True)
+    is_old = condition == HELD and not server["noted"]
     # Nothing is left to do where the line has the parameter and its upstream does not follow it.
-    return server["in_service"] and not (condition == HELD and server.get("never_out")) or server["restoring"] or is_old
+    return server["in_service"] and not (condition == HELD and server["never_out"]) or server["restoring"] or is_old
 
 
 def _conflict(label: str, server: Json) -> str:

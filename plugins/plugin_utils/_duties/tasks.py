@@ -102,7 +102,7 @@ class TrafficTasks(TrafficDuty):
         }
 
     def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
-        held_by = frozenset(key for record in _records(settings) for key in host.task_holds(record))
+        held_by = frozenset(key for record in settings["records"] for key in host.task_holds(record))
         if held_by:
             place = Place("", condition=HELD, held_by=held_by)
         else:
@@ -118,12 +118,8 @@ class TrafficTasks(TrafficDuty):
 
     def acts(self, settings: BalancerSettings, direction: str, hold: Options, step: StepJson) -> Iterator[tuple[None, str, Options]]:
         # What was taken out once stays out, also for an event that joins.
-        records = _records(settings)
+        records = settings["records"]
         yield None, "task_hold", dict(hold, name=records[:1] if direction == "out" else records)
 
     def file(self, settings: BalancerSettings, direction: str) -> Json:
-        return own_file(_records(settings)[0], settings["out" if direction == "out" else "back"])
-
-
-def _records(settings: BalancerSettings) -> list[str]:
-    return settings.get("records") or [FORMER_RECORD]  # journals of older versions do not have them
+        return own_file(settings["records"][0], settings["out" if direction == "out" else "back"])

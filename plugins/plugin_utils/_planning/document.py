@@ -99,7 +99,7 @@ class DrainSettings:
 class RestoreSettings:
     timeout: float
     unanswered: str = "refuse"
-    ask: Json | None = None  # None: a journal of a version that did not ask
+    ask: Json | None = None  # what must answer; empty: nothing; None: nobody needs to know
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class HostObservation:
     network: str | None = None
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records, and an id that hosts with the same folder share
     connections: list[Json] | None = None
-    ports: list[int] | None = None  # the ports whose connections were counted; None: a journal of a version that did not tell them
+    ports: list[int] | None = None  # the ports whose connections were counted; None: none were
     uncounted: list[Json] = field(default_factory=list)  # the ports whose connections cannot be counted; see module_utils/_connections.py
     udp: list[int] = field(default_factory=list)  # those of the ports on which somebody waits for UDP
     holds: list[Record] | None = None  # its records; None: not read
@@ -307,8 +307,7 @@ def _read_settings(found: Json, where: str) -> Settings:
         "drain_host": typed(DrainSettings, found.get("drain_host"), f"drain_host in {where}"),
         "restore_service": typed(RestoreSettings, found.get("restore_service"), f"restore_service in {where}"),
     }
-    # A journal from before the first release has one balancer only.
-    return typed(Settings, found, where, load_balancers=found.get("load_balancers") or [found.get("load_balancer")], **inner)
+    return typed(Settings, found, where, **inner)
 
 
 def _read_observation(found: Json, where: str) -> HostObservation:

@@ -135,11 +135,9 @@ def read_memory(found: Json, names: Iterable[str]) -> Memory:
 
 def _read_host(found: Json, where: str) -> HostMemory:
     last = found.get("last_step")
-    # Journals from before the first release have it under the name without_haproxy.
-    not_running = found.get("not_running") or found.get("without_haproxy") or {}
     answer = (found["unanswered"] or "") if "unanswered" in found else None
     last = typed(LastStep, last, f"last step in {where}") if last else None
-    return typed(HostMemory, found, where, last_step=last, not_running=not_running, answer=answer)
+    return typed(HostMemory, found, where, last_step=last, answer=answer)
 
 
 def _read_event(found: Json, where: str) -> EventMemory:

@@ -53,8 +53,7 @@ def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tu
         return ("%s, %d queued at %s" % (plural(server["sessions"], "session"), server["queue"], place),)
     if server.get("uncounted"):
         return ("%s: %s" % (place, server["uncounted"]),)
-    # Journals of older releases do not have it.
-    beside = server.get("beside", 0)
+    beside = server["beside"]
     if beside is None:
         return ("HAProxy does not tell ('show sess all') which requests it has sent to where %s leads, of other servers or of none" % place,)
     return ("%s under way to where %s leads, of no server there" % (plural(beside, "request"), place),) if beside else ()

@@ -142,7 +142,7 @@ def is_untold(look: Mapping[str, Any]) -> bool:
         return False
     if answer["condition"] == "already_out":
         # Who has taken it out has seen to that. But nobody at all answers neither a probe nor a request.
-        return not look["probe"].get("answered", True) and answer["action"] not in STOPPED  # journals of older releases do not have it
+        return not look["probe"]["answered"] and answer["action"] not in STOPPED
     return not may_have_passed(answer.get("found"))
 
 

@@ -27,7 +27,7 @@ OPTIONS: Specs = {
 
 def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     """Which connections nginx still has to a server, or that this is unknown."""
-    if server.get("never_out"):  # journals of older releases do not have it
+    if server["never_out"]:
         return (never_out(place, server["never_out"]),)
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
         return ("%s has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx" % place,)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import args_of, file_due, result_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED, is_due, judge
@@ -216,7 +217,9 @@ class TestTaskFiles:
         assert due("undone", model, [done("steps", done=True, has_run=True)]) and not due("undone", model, [done("steps", done=True)])
 
     def test_a_balancer_of_the_users_own(self, model):
-        model.settings["web1"]["load_balancers"] = [{"provider": "custom", "hosts": [], "server": "web1", "out": "/o.yml", "back": "/i.yml", "quiet": 1.0}]
+        model.settings["web1"]["load_balancers"] = [
+            {"provider": "custom", "hosts": [], "server": "web1", "out": "/o.yml", "back": "/i.yml", "quiet": 1.0, "records": [FORMER_RECORD]}
+        ]
         model.announce("e1", "web1")
         model.go()
         (act,) = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ())]

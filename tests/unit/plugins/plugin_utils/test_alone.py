@@ -31,7 +31,8 @@ def record(*event_ids, kind="task", **subject):
 def server(state="drain", **more):
     """A server of HAProxy that is out and idle."""
     first = {"backend": "www", "server": "web1", "admin_state": state, "in_service": state == "ready", "sessions": 0, "queue": 0, "uncounted": None}
-    return {**first, "arrived": 0, "held_by": [], "condition": "already_out", "idle": True, "source_address": None, "total_sessions": 1, **more}
+    first.update({"arrived": 0, "held_by": [], "condition": "already_out", "idle": True, "source_address": None, "total_sessions": 1})
+    return {**first, "checked": True, "nothing_comes": False, "beside": 0, "left": None, **more}
 
 
 class Role:
@@ -74,6 +75,7 @@ class Role:
                 item["acts"] = [dict(left.pop(0), part=act["part"], ended_at=self.now, **self.where(turn, act)) for act in todo]
             if "module" in turn:
                 seen = {"process": "1", "clock": self.now, "at": self.now, "time": None, "holds": [], "addresses": []}
+                seen.update(passes=[], beside={}, known_backends=[])
                 item.update(seen, reached=True, began=self.now, **(looks if looks is not None else {"servers": [server()]}))
             elif "options" in turn:
                 base = {"reached": True, "began": self.now, "at": self.now, "events": [], "resource_name": "web1", "holds": [], "connections": []}

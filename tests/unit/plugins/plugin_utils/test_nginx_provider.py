@@ -28,7 +28,8 @@ def server(name=ONE, **more):
     line = {"context": "http", "upstream": "shop", "server": name, "file": UP, "line": 2, "text": f"server {name};", "double": False}
     state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
     hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
-    found = {"for_server": None, "unresolved": None, "silent": None, "leads_to": [leads(name)] if name[-1:].isdigit() and ":" in name else []}
+    found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None}
+    found["leads_to"] = [leads(name)] if name[-1:].isdigit() and ":" in name else []
     return {**line, **state, **hold, **found, **more}
 
 
@@ -52,7 +53,8 @@ def out(name=ONE, **more):
 
 
 def look(*servers, **more):
-    return {"reached": True, "servers": list(servers), "files": {}, "present": [ONE, TWO], "configuration": "/etc/nginx/nginx.conf", "holds": [], **more}
+    seen = {"servers": list(servers), "passes": [], "beside": {}, "files": {}, "present": [ONE, TWO], "configuration": "/etc/nginx/nginx.conf", "holds": []}
+    return {"reached": True, **seen, **more}
 
 
 def traffic(*servers, of=None, target=None, others=(), **more):
@@ -292,7 +294,7 @@ def test_a_line_shares_its_requests_with_all_lines_of_its_upstream():
 
 
 def literal(text, *leads_to, path=UP):
-    return {"context": "http", "text": text, "file": path, "line": 7, "leads_to": [leads(each) for each in leads_to]}
+    return {"context": "http", "text": text, "file": path, "line": 7, "unresolved": None, "leads_to": [leads(each) for each in leads_to]}
 
 
 def test_an_address_in_proxy_pass_stays_in_rotation_and_is_told():

@@ -80,8 +80,3 @@ def test_whether_a_host_was_asked_is_remembered(written, answer):
     memory = {"hosts": {"web1": written}, "events": {}}
     read = read_memory(memory, ["web1"])
     assert read.hosts["web1"].answer == answer and write_memory(read)["hosts"]["web1"] == dict(written, looks=0)
-
-
-def test_a_journal_of_0_1_0_tells_under_another_name_since_when_no_haproxy_runs():
-    read = read_memory({"hosts": {"web1": {"without_haproxy": {"lb1": 5.0}}}}, ["web1"])
-    assert read.hosts["web1"].not_running == {"lb1": 5.0}

@@ -56,9 +56,9 @@ def behind_nginx(count):
         line = {"context": "http", "upstream": "shop", "server": text, "file": "/up.conf", "line": number, "text": f"server {text};", "double": False}
         state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
         hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
-        found = {"for_server": None, "unresolved": None, "silent": None, "leads_to": [{"address": address(number), "port": 80}]}
+        found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None, "leads_to": [{"address": address(number), "port": 80}]}
         lines.append({**line, **state, **hold, **found})
-    look = {"reached": True, "servers": lines, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
+    look = {"reached": True, "servers": lines, "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", look, None)}
     return lambda: list(nginx.traffic_of_all(asked, machines, addresses_of(hosts)))
 

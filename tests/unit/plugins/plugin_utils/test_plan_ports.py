@@ -244,10 +244,10 @@ def test_lines_of_nginx_tell_ports_too():
         **{"context": "http", "upstream": "shop", "server": "10.0.1.1:8080", "file": "/up.conf", "line": 2, "text": "", "double": False, "down": False},
         **{"backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False, "condition": "none"},
         **{"found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0, "for_server": None, "unresolved": None},
-        **{"silent": None, "leads_to": [{"address": "10.0.1.1", "port": 8080}, {"address": "10.0.9.9", "port": 80}]},
+        **{"never_out": None, "silent": None, "leads_to": [{"address": "10.0.1.1", "port": 8080}, {"address": "10.0.9.9", "port": 80}]},
     }
     socket = dict(server, server="unix:/run/app.sock", leads_to=[{"address": "unix:/run/app.sock", "port": None}])
-    look = {"reached": True, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
+    look = {"reached": True, "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
     settings = settings_of("nginx", {"hosts": ["lb1"], "server": "10.0.1.1:8080"}, "web1")
     host = type("Host", (), {"name": "web1", "addresses": ["10.0.1.1"], "ports": [], "network": "a", "balancers": [(TRAFFIC["nginx"], settings)]})()
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", copy.deepcopy(dict(look, servers=[server, socket])), None)}

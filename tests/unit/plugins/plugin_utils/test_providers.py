@@ -221,7 +221,7 @@ class TestHaproxy:
     @pytest.mark.parametrize(
         ("backends", "seen", "said"),
         [
-            ([], {}, "no backend has a server 'web1' (option server)"),
+            ([], {"known_backends": []}, "no backend has a server 'web1' (option server)"),
             ([], {"known_backends": ["api", "www"]}, "no backend has a server 'web1' (option server); there are the backends api, www"),
             (
                 ["wwww"],
