@@ -49,6 +49,8 @@ class Pacemaker(Member):
             raise MemberError("The cluster has no node %s; it has %s. Set the option node." % (node, ", ".join(sorted(nodes)) or "none"))
         own = nodes[node]
         out = self._constraints()
+        if node not in out:
+            self._check_machine(node)
         running = int(own.get("resources_running") or 0)
         state: dict[str, Any] = {
             "constraint": node in out,
@@ -102,6 +104,13 @@ class Pacemaker(Member):
         if code or not NAME.match(out.strip()):
             raise MemberError("`crm_node --name` does not tell the name of this node: %s." % last_line(err or out, code))
         return out.strip()
+
+    def _check_machine(self, node: str) -> None:
+        """A wrong name would take another machine's resources away and leave ours."""
+        code, out, _err = self.tools.run(["crm_node", "--name"]) if self.options.get("node") else (1, "", "")
+        local = out.strip()
+        if not code and NAME.match(local) and local.lower() != node.lower():
+            raise MemberError("This machine is the node %s of the cluster, and not %s. See whether the option node is right." % (local, node))
 
     def _status(self) -> ElementTree.Element:
         code, out, err = self.tools.run(["crm_mon", "--output-as=xml", "--one-shot"])

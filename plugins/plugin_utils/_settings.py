@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._helper import VARIABLE as HELPER
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
@@ -203,6 +204,7 @@ def read_settings(
         told.setdefault("a balancer of the others, and no target: give the group of the VMs alone as target", []).append(name)
     mistakes.extend(f"{', '.join(names)}: {mistake}" for mistake, names in told.items() if names)
     mistakes.extend(_claimed_twice(settings, duties))
+    mistakes.extend(_same_member(duties))
     return settings, mistakes
 
 
@@ -467,3 +469,24 @@ def _claimed_twice(settings: Mapping[str, Json], duties: Mapping[str, Duties]) -
                     mistakes.append(f"{name}: {entry.called(kind.known_by(balancer))}: {balancer['server']!r} on {where} is {clash}'s server already")
                 claims.setdefault(part, name)
     return mistakes
+
+
+def _same_member(duties: Mapping[str, Duties]) -> Iterator[str]:
+    """Two hosts that stand for the same member of a cluster: each would take out the one, and nobody the other."""
+    found = [
+        (name, entry, place)
+        for name, mine in duties.items()
+        for entry in mine.entries
+        for place in ([entry.duty.place(entry.options)] if isinstance(entry.duty, HostDuty) else ())
+        if place
+    ]
+    owners: dict[tuple[str, str, str], str] = {}
+    for name, entry, (cluster, _option, given) in sorted(found, key=lambda each: each[2][2] is not None):
+        owners.setdefault((entry.type, cluster, given or name), name)
+    for name, entry, (cluster, option, given) in found:
+        owner = owners[entry.type, cluster, given or name]
+        if given and owner != name:
+            yield (
+                f"{name}: {entry.called(option)}: {given!r} of the {entry.type} cluster {cluster} is {owner} already; name this host's own, or set cluster in"
+                " both where these are two clusters"
+            )

@@ -16,6 +16,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Drain
 FOLLOWED = 1.0
 """Seconds for which a step of a pass follows what it began. A cluster often needs no longer, and the next pass comes later. All hosts wait for it."""
 
+ITSELF = ("node", "member")
+"""What the option is called that says which member the host is."""
+
 
 class Cluster(HostDuty):
     module = "cluster_hold"
@@ -38,6 +41,10 @@ class Cluster(HostDuty):
             # Its hosts go out one after the other.
             step["cluster"] = str(options.get("cluster") or options["name"])
         return step
+
+    def place(self, options: Options) -> tuple[str, str, str | None] | None:
+        option = next((name for name in ITSELF if name in self._member.options), None)
+        return (str(options.get("cluster") or options["name"]), option, options.get(option)) if option else None
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         yield from super().mistakes(options)

@@ -37,6 +37,11 @@ class HostDuty(Duty):
     windows = False
     """Whether such a step may be one of a Windows host."""
 
+    def place(self, options: Options) -> tuple[str, str, str | None] | None:
+        """Where it is one of several, such as a cluster; the option that says which one the host is there, and its value, or None if it goes by the host's
+        own name. None if there are no others."""
+        return None
+
     def step(self, options: Options) -> DrainStep:
         """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""
         return {**{key: options.get(key) for key in self.options}, "out": True, "in": True}

@@ -64,6 +64,9 @@ class TestLook:
         assert seen.left == "1 resource runs on web1, and Pacemaker moves nothing, because maintenance mode is on"
 
     def test_another_name(self, tools):
+        with pytest.raises(MemberError, match="This machine is the node web1 of the cluster, and not web2. See whether the option node is right."):
+            look(tools, node="web2")
+        tools.says("crm_node", 0, "web2\n", "")
         assert look(tools, node="web2")[1].left == "1 resource runs on web2"
         with pytest.raises(MemberError, match="The cluster has no node web3; it has web1, web2. Set the option node."):
             look(tools, node="web3")
@@ -81,6 +84,7 @@ class TestSpare:
 
     def test_the_other_is_in_standby_or_ours(self, tools):
         tools.says("crm_mon", 0, answer("standby.xml"), "")
+        tools.says("crm_node", 0, "web2\n", "")
         member, seen = look(tools, node="web2")
         assert "no other node" in member.spare(seen)
         tools.says("crm_mon", 0, answer("two_nodes.xml"), "")

@@ -219,6 +219,28 @@ def test_two_hosts_that_are_the_same_server():
     assert read_settings(hosts, HOSTS)[1] == ["web2: graceful_azure_duties[0].server: 'web' on lb1 is web1's server already"]
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "owner"),
+    [
+        ({"type": "slurm", "node": "n1"}, {"type": "slurm", "node": "n1"}, "web1"),
+        ({"type": "rabbitmq", "node": "rabbit@mq1"}, {"type": "rabbitmq", "node": "rabbit@mq1"}, "web1"),
+        ({"type": "patroni", "member": "n1"}, {"type": "patroni", "member": "n1", "cluster": "patroni"}, "web1"),
+        # A host goes by its own name where nothing else is said.
+        ({"type": "pacemaker"}, {"type": "pacemaker", "node": "web1"}, "web1"),
+        ({"type": "pacemaker"}, {"type": "pacemaker", "node": "web2"}, None),
+        ({"type": "slurm"}, {"type": "slurm"}, None),
+        ({"type": "slurm", "node": "n1", "cluster": "east"}, {"type": "slurm", "node": "n1", "cluster": "west"}, None),
+        ({"type": "redis"}, {"type": "redis"}, None),
+    ],
+)
+def test_two_hosts_that_are_the_same_member(ours, theirs, owner):
+    mistakes = read_settings({"web1": {"graceful_azure_duties": [ours]}, "web2": {"graceful_azure_duties": [theirs]}}, HOSTS)[1]
+    assert len(mistakes) == (owner is not None), mistakes
+    option = "member" if "member" in theirs else "node"
+    assert all(mistake.startswith(f"web2: graceful_azure_duties[0].{option}: {theirs[option]!r} of the {theirs['type']} cluster ") for mistake in mistakes)
+    assert all(f" is {owner} already; " in mistake for mistake in mistakes)
+
+
 @pytest.mark.parametrize("given", ["app", {"type": "service", "name": "app"}, 7, "", {}])
 def test_what_is_no_list(given):
     (mistake,) = read_settings({"web1": {"graceful_azure_duties": given}}, HOSTS)[1]
