@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
+    from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
     from ansible_collections.graceful.azure.plugins.module_utils._health_actions import Action
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
@@ -303,8 +304,8 @@ class Health:
         return Arrivals(ports, peers, monotonic)
 
     @staticmethod
-    def connections(ports: Collection[int]) -> list[dict[str, Any]]:
-        return counted(ports).connections
+    def connections(ports: Collection[int]) -> Counted:
+        return counted(ports)
 
     @staticmethod
     def ask(url: str, seconds: float, arrivals: Any = None) -> tuple[bool, str | None]:

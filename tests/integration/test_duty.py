@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -245,6 +246,20 @@ def test_a_health_answer_that_a_balancer_asks_for(tmp_path, bed):
     assert bed.out(duties, timeout=10)["done"] and not bed.is_active()
     back = bed.back(duties)
     assert back["done"] and states(back) == {"health_probe": ("in", []), "app": ("in", [])} and not mark.exists()
+
+
+def test_a_port_on_which_nobody_listens_is_never_idle(tmp_path, bed):
+    """A number that is wrong: what else serves may have clients. A service that was stopped has been heard before."""
+    probe = {"type": "health_probe", "action": "file", "file": str(tmp_path / "out"), "interval": 0.1, "threshold": 1, "margin": 0, "quiet": 0}
+    with socket.socket() as application:
+        application.bind(("127.0.0.1", 0))
+        port = application.getsockname()[1]
+        out = bed.out([probe, "app"], timeout=1, ports=[port])
+        assert not out["done"] and bed.is_active() and out["waiting_for"][0].startswith(f"port {port} cannot be counted: nobody listens on it"), out
+        application.listen()
+        assert bed.out([probe, "app"], timeout=10, ports=[port])["done"] and not bed.is_active()
+    again = bed.out([probe, "app"], timeout=1, ports=[port])
+    assert again["done"] and not again["changed"] and states(again)["health_probe"] == ("out", ["A"]), again
 
 
 def test_an_operators_maintenance_stays(tmp_path, bed):

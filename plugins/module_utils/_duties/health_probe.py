@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, check_ports, heard_by, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
     ONCE,
@@ -82,6 +82,7 @@ class HealthProbeDuty(Duty):
         answer = look["answer"]
         busy = list(health_answer("the health answer (%s)" % self._on, dict(look, new_connections=came), self._url))
         busy += ["%s from %s on port %s" % (plural(entry["count"], "connection"), entry["peer"], entry["port"]) for entry in look["connections"]]
+        busy += self._uncounted(self._look.uncounted)
         is_out = answer["state"] == FAILING
         is_moving = answer["restoring"] or answer["condition"] == "changing"
         return self.seen(
@@ -103,6 +104,13 @@ class HealthProbeDuty(Duty):
         engine = _change(machine, self._host, act.request, self._action(), act.timeout, self._url)
         passing = act.request.present and any(engine.driver.describe(hold)["state"] != FAILING for hold in engine.current)
         return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
+
+    def _uncounted(self, found: list[dict[str, Any]]) -> list[str]:
+        """The ports whose connections cannot be counted, in sentences. Where a service was stopped, nobody listens any more."""
+        told = [(record, entry) for record in self.machine.store().records() for entry in record["events"].values()] if found else []
+        heard = [heard_by(record["kind"], record["subject"].get("name"), entry.get("details") or {}, self.machine.ports) for record, entry in told]
+        known: set[int] = set().union(*heard)
+        return ["port %d cannot be counted: %s" % (each["port"], each["why"]) for each in found if not (each["unheard"] and each["port"] in known)]
 
     def _action(self) -> Any:
         return self._host.action_from(self.given)
@@ -255,6 +263,7 @@ class Look:
         self._store = machine.store()
         self._boot_id = machine.boot_id()
         self._out_since: float | None = None
+        self.uncounted: list[dict[str, Any]] = []
         try:
             self._peers = {parse_address(peer.strip()) for peer in params["peer"]}
         except ConnectionsError as error:
@@ -281,9 +290,12 @@ class Look:
             left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
         # Not for longer, if a hold of ours was released since, or the host was booted.
         passing_for = None if answer["state"] == "failing" else round(min(self._store.unchanged_for(), self._health.clock()), 3)
-        found = self._health.connections(self._params["ports"]) if self._params["ports"] else []
-        connections = [entry for entry in found if entry["peer"] not in self._peers]
-        return {"answer": answer, "notice_left": left, "passing_for": passing_for, "probe": self._ask(), "connections": connections, "holds": holds}
+        found = self._health.connections(self._params["ports"]) if self._params["ports"] else Counted([], [])
+        connections = [entry for entry in found.connections if entry["peer"] not in self._peers]
+        told = {"answer": answer, "notice_left": left, "passing_for": passing_for, "probe": self._ask(), "connections": connections, "holds": holds}
+        # A look of a pass leaves it to the look at the host, which knows what could be counted before.
+        self.uncounted = found.uncounted
+        return told
 
     def _note(self, answer: dict[str, Any]) -> None:
         """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils import _iis
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
     OUT,
@@ -181,8 +182,9 @@ class Health:
     def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> Arrivals:
         return Arrivals(self._windows, ports, peers, monotonic)
 
-    def connections(self, ports: Collection[int]) -> list[Json]:
-        return [entry for entry in counted(self._windows, ports).connections if not is_loopback(entry["peer"])]
+    def connections(self, ports: Collection[int]) -> Counted:
+        found = counted(self._windows, ports)
+        return found._replace(connections=[entry for entry in found.connections if not is_loopback(entry["peer"])])
 
     def ask(self, url: str, seconds: float, arrivals: Arrivals | None = None) -> tuple[bool, str | None]:
         # Its own connections come from the host itself, and those are not counted.
