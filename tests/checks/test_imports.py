@@ -21,7 +21,7 @@ OURS = "ansible_collections.graceful.azure.plugins."
 FILES = sorted(path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*.py"))
 
 # What is seen of hosts, machines and events, what results say, and what a duty is in general: each duty reads it.
-BASES = tuple(f"plugin_utils/_duties/{name}.py" for name in ("duty", "on_host", "traffic"))
+BASES = tuple(f"plugin_utils/_duties/{name}.py" for name in ("duty", "on_host", "servers", "traffic"))
 LISTS = tuple(f"plugin_utils/_duties/{name}.py" for name in ("groups", "listed", "registry"))
 SEEN = (
     *BASES,

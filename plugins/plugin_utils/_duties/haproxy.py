@@ -23,7 +23,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, Owners, TrafficDuty, other_than, owners_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -33,12 +34,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     HELD,
     Count,
     Group,
-    NextLook,
     Place,
-    Searched,
     Traffic,
-    longest_waits,
-    look_at_servers,
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -115,11 +112,6 @@ def name_decides(place: str, at: str, host: str) -> str:
     )
 
 
-def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
-    """The machines of a host's balancers, each with its key: the machine's inventory name and the runtime socket of one HAProxy."""
-    return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
-
-
 def _own(settings: BalancerSettings, host: Host, machine: MachineObservation) -> tuple[list[Json], list[Json]]:
     """The servers that are the host's by its name, and those that have its name and are another machine's.
 
@@ -174,13 +166,15 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
     return None if machine.result.get("absent") else machine.result.get("servers")
 
 
-class Haproxy(TrafficDuty):
+class Haproxy(ServersDuty):
     name = "haproxy"
     kind = "haproxy_server"
     nouns = {"haproxy_server": "HAProxy server"}
     title = "HAProxy"
     options = OPTIONS
-    has_records_elsewhere = True
+    look_module = "haproxy_info"
+    told_apart = ("backend", "server")
+    left = now = "admin_state"
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
         " give the socket of its HAProxy in the option socket. If that HAProxy is gone for good, nothing is held any more:"
@@ -207,23 +201,29 @@ class Haproxy(TrafficDuty):
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
         trouble.extend(trouble_at(hosts, acts))
-        return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or _state(settings, acts))
+        return of_machines(hosts, acts, nowhere or in_rotation or waits, trouble or self.said(settings, acts))
 
-    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
-        def named(host: Host, settings: BalancerSettings, machine: MachineObservation) -> Iterator[tuple[str, str]]:
-            return ((server["backend"], server["server"]) for server in _own(settings, host, machine)[0])
+    def states(self, settings: BalancerSettings, act: Result) -> Iterator[str]:
+        if act.get("absent"):
+            yield f"no HAProxy runs on {act['item']}"
+        for server in act.get("servers") or ():
+            name = server["backend"] if server["server"] == settings["server"] else f"{server['backend']}/{server['server']}"
+            yield f"{name} on {act['item']}: {server['admin_state']}"
 
-        owners = owners_of(asked, machines, _keys, named)
-        for host, settings in asked:
-            yield self._traffic(settings, host, owners, machines, addresses)
+    def keys(self, settings: BalancerSettings) -> list[tuple[str, str]]:
+        return [(machine, f"{machine} {settings['socket']}") for machine in settings["hosts"]]
 
-    def _traffic(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
+    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> Iterator[tuple[str, str]]:
+        return ((server["backend"], server["server"]) for server in _own(settings, host, machine)[0])
+
+    def traffic_among(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
         silent: list[Reason] = []
         mistakes: list[str] = []
         absent: list[str] = []
         doubts: list[str] = []
-        for name, key in _keys(settings):
+        keys = dict(self.keys(settings))
+        for name, key in keys.items():
             machine = machines.get(key) or NOT_LOOKED_AT
             if _carries_nothing(settings, machine):
                 absent.append(name)
@@ -238,26 +238,22 @@ class Haproxy(TrafficDuty):
         if absent and len(absent) == len(set(settings["hosts"])):
             # One machine of a pair must be active. Perhaps it is about to become active.
             silent.append(Reason(Kind.UNREAD, runs_nowhere(absent)))
-        keys = dict(_keys(settings))
         not_running = {name: machines[keys[name]].result["clock"] for name in absent}
         serves = any(place.serves for place in places)
         return Traffic(tuple(places), serves, tuple(silent), tuple(mistakes), not_running, tuple(doubts))
 
-    def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
-        keys = {key for _name, key in _keys(settings)}
-        for key in (key for key in machines if key in keys):
-            machine = machines[key]
-            there = {(server["backend"], server["server"]) for server in _servers(machine) or ()}
-            addresses = _addresses(settings, machine)
-            for record in machine.records or ():
-                name = record.subject.get("server")
-                if record.for_server or (record.subject.get("backend"), name) in there:
-                    is_mine = _is_held_for(settings, record, addresses)
-                else:
-                    # If no HAProxy runs, a hold from before must be released.
-                    is_mine = _carries_nothing(settings, machine) and name == settings["server"]
-                if is_mine:
-                    yield record, machine
+    def mine(self, settings: BalancerSettings, machine: MachineObservation) -> Iterator[Record]:
+        there = {(server["backend"], server["server"]) for server in _servers(machine) or ()}
+        addresses = _addresses(settings, machine)
+        for record in machine.records or ():
+            name = record.subject.get("server")
+            if record.for_server or (record.subject.get("backend"), name) in there:
+                is_mine = _is_held_for(settings, record, addresses)
+            else:
+                # If no HAProxy runs, a hold from before must be released.
+                is_mine = _carries_nothing(settings, machine) and name == settings["server"]
+            if is_mine:
+                yield record
 
     def arrived(self, settings: BalancerSettings, place: Place, came: int, begun: float) -> str:
         return came_to(settings, place.name, place.state, came, clock(begun))
@@ -265,23 +261,14 @@ class Haproxy(TrafficDuty):
     def went(self, way: str, came: int, begun: float) -> str:
         return haproxy_went(came, way, clock(begun))
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
-        found: dict[str, tuple[str, Options]] = {}
-        for name, values in settings:
-            for machine, key in _keys(values):
-                first: tuple[str, Options] = machine, {"socket": values["socket"], "servers": [], "absent": "unknown", "addresses": []}
-                _machine, options = found.setdefault(key, first)
-                if values.get("hard_stop_after") is not None:
-                    options["hard_stop_after"] = values["hard_stop_after"]
-                # A word that is not known goes to the module, which refuses it.
-                if values.get("absent") not in (None, "", "unknown"):
-                    options["absent"] = values["absent"]
-                if values["server"] not in options["servers"]:
-                    options["servers"].append(values["server"])
-                options["addresses"].extend(searched(name, key))
-        longest = longest_waits(settings, waits)
-        for key, (machine, options) in found.items():
-            yield look_at_servers(key, machine, "haproxy_info", options, longest)
+    def ask_for(self, options: Options, settings: BalancerSettings) -> None:
+        options["socket"] = settings["socket"]
+        if settings.get("hard_stop_after") is not None:
+            options["hard_stop_after"] = settings["hard_stop_after"]
+        # A word that is not known goes to the module, which refuses it.
+        options.setdefault("absent", "unknown")
+        if settings.get("absent") not in (None, "", "unknown"):
+            options["absent"] = settings["absent"]
 
     def read(self, result: Json, options: Options) -> Json:
         if result.get("absent"):
@@ -312,14 +299,6 @@ class Haproxy(TrafficDuty):
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
         return {"held": f"{record['kind']} {'/'.join(subject)}{together}", "socket": record["subject"].get("socket", "none")}
 
-    def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
-        subject = record["subject"]
-        for server in look.get("servers") or ():
-            is_it = (server["backend"], server["server"]) == (subject["backend"], subject["server"])
-            if is_it and CONDITIONS.get(server["condition"]) == CHANGED:
-                return str(record["left"]["admin_state"]), str(server["admin_state"])
-        return None
-
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.
         of_record = {"server": record["subject"]["server"], "backends": [record["subject"]["backend"]], "await_checks": False}
@@ -328,18 +307,6 @@ class Haproxy(TrafficDuty):
 
 def _is_absent(results: Iterable[Result], machines: Sequence[str]) -> bool:
     return sum(bool(result.get("absent")) for result in results) == len(machines)
-
-
-def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
-    """Phrases: what is held, and where."""
-    held = any(server["held_by"] for server in gathered(acts, "servers"))
-    yield f"{settings['server']} is {'held' if held else 'not held'}"
-    for act in acts:
-        if act.get("absent"):
-            yield f"(no HAProxy runs on {act['item']})"
-        for server in act.get("servers") or ():
-            name = server["backend"] if server["server"] == settings["server"] else f"{server['backend']}/{server['server']}"
-            yield f"({name} on {act['item']}: {server['admin_state']})"
 
 
 def _places(

@@ -20,7 +20,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, Owners, TrafficDuty, other_than, owners_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -28,12 +29,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     CONNECTION,
     HELD,
     Group,
-    NextLook,
     Place,
-    Searched,
     Traffic,
-    longest_waits,
-    look_at_servers,
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -114,18 +111,15 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
         seen.add((upstream, server["server"]))
 
 
-def _keys(settings: BalancerSettings) -> list[tuple[str, str]]:
-    """The machines of a host's balancers, each with its key: the machine's inventory name and the configuration of one nginx."""
-    return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
-
-
-class Nginx(TrafficDuty):
+class Nginx(ServersDuty):
     name = "nginx"
     kind = "nginx_server"
     nouns = {"nginx_server": "nginx server"}
     title = "nginx"
     options = OPTIONS
-    has_records_elsewhere = True
+    look_module = "nginx_info"
+    told_apart = ("context", "upstream", "server", "file")
+    left, now = "line", "text"
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
         " the file again. If the file is of no more use, nothing is held any more: delete the record."
@@ -145,23 +139,25 @@ class Nginx(TrafficDuty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         hosts = settings["hosts"]
         in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
-        return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or _state(settings, acts))
+        return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or self.said(settings, acts))
 
-    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
-        def led_to(_host: Host, settings: BalancerSettings, machine: MachineObservation) -> Iterator[Target]:
-            servers, files = machine.result.get("servers") or (), machine.result.get("files")
-            return (target for server in servers if is_named(settings, server, files) for target in places_of(server))
+    def states(self, settings: BalancerSettings, act: Result) -> Iterator[str]:
+        for server in act.get("servers") or ():
+            yield f"{server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION}"
 
-        owners = owners_of(asked, machines, _keys, led_to)
-        for host, settings in asked:
-            yield self._traffic(settings, host, owners, machines, addresses)
+    def keys(self, settings: BalancerSettings) -> list[tuple[str, str]]:
+        return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
 
-    def _traffic(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
+    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> Iterator[Target]:
+        servers, files = machine.result.get("servers") or (), machine.result.get("files")
+        return (target for server in servers if is_named(settings, server, files) for target in places_of(server))
+
+    def traffic_among(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
         silent: list[Reason] = []
         mistakes: list[str] = []
         doubts: list[str] = []
-        for name, key in _keys(settings):
+        for name, key in self.keys(settings):
             machine = machines.get(key) or NOT_LOOKED_AT
             if machine.result.get("servers") is None:
                 silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
@@ -175,30 +171,18 @@ class Nginx(TrafficDuty):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
         return Traffic(tuple(places), any(place.serves for place in places), tuple(silent), tuple(mistakes), doubts=tuple(doubts))
 
-    def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
-        keys = {key for _name, key in _keys(settings)}
-        for key in (key for key in machines if key in keys):
-            machine = machines[key]
-            for record in machine.records or ():
-                # Whatever the files are that the settings name now: they may have been others when the hold was put.
-                name = record.for_server or record.subject.get("server", "")
-                if record.kind == self.kind and spelled(name) == spelled(settings["server"]):
-                    yield record, machine
+    def mine(self, settings: BalancerSettings, machine: MachineObservation) -> Iterator[Record]:
+        for record in machine.records or ():
+            # Whatever the files are that the settings name now: they may have been others when the hold was put.
+            name = record.for_server or record.subject.get("server", "")
+            if record.kind == self.kind and spelled(name) == spelled(settings["server"]):
+                yield record
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
-        found: dict[str, tuple[str, Options]] = {}
-        for name, values in settings:
-            for machine, key in _keys(values):
-                _machine, options = found.setdefault(key, (machine, {"servers": [], "files": [], "addresses": []}))
-                if values["configuration"]:
-                    options["configuration"] = values["configuration"]
-                if values["server"] not in options["servers"]:
-                    options["servers"].append(values["server"])
-                options["files"].extend(path for path in values["files"] if path not in options["files"])
-                options["addresses"].extend(searched(name, key))
-        longest = longest_waits(settings, waits)
-        for key, (machine, options) in found.items():
-            yield look_at_servers(key, machine, "nginx_info", options, longest)
+    def ask_for(self, options: Options, settings: BalancerSettings) -> None:
+        if settings["configuration"]:
+            options["configuration"] = settings["configuration"]
+        files = options.setdefault("files", [])
+        files.extend(path for path in settings["files"] if path not in files)
 
     def read(self, result: Json, options: Options) -> Json:
         problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))
@@ -227,27 +211,10 @@ class Nginx(TrafficDuty):
         together = f" (together with {record['for_server']})" if record.get("for_server") else ""
         return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "file": subject["file"]}
 
-    def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
-        subject = record["subject"]
-        for server in look.get("servers") or ():
-            is_it = all(server[key] == subject[key] for key in ("context", "upstream", "server", "file"))
-            if is_it and CONDITIONS.get(server["condition"]) == CHANGED:
-                return str(record["left"]["line"]), str(server["text"])
-        return None
-
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]
         found = {"server": subject["server"], "files": [subject["file"]], "state": "absent"}
         return "nginx_hold", dict(found, **({"configuration": options["configuration"]} if options.get("configuration") else {}))
-
-
-def _state(settings: BalancerSettings, acts: Sequence[Result]) -> Iterator[str]:
-    """Phrases: what is held, and where."""
-    held = any(server["held_by"] for server in gathered(acts, "servers"))
-    yield f"{settings['server']} is {'held' if held else 'not held'}"
-    for act in acts:
-        for server in act.get("servers") or ():
-            yield f"({server['upstream']} on {act['item']}: {DOWN if server['down'] else IN_ROTATION})"
 
 
 def _places(

@@ -9,11 +9,10 @@ Such a type turns the observations of its machines into places, and returns the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(TrafficDuty.claims)."""
-Owners = dict[Any, dict[str, None]]
-"""The names of the targets that have a thing at a balancer's machine by its name, in order, by that thing."""
 CONDITIONS = {
     **dict.fromkeys(("none", "already_out"), FREE),
     **dict.fromkeys(("held", "lost", "changing", "restoring"), HELD),
@@ -195,27 +192,3 @@ class TrafficDuty(Duty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         """The C(load_balancer_result)."""
         return {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
-
-
-def owners_of(
-    asked: Sequence[tuple[Host, BalancerSettings]],
-    machines: Machines,
-    keys: Callable[[BalancerSettings], Iterable[tuple[str, str]]],
-    own: Callable[[Host, BalancerSettings, MachineObservation], Iterable[Hashable]],
-) -> dict[str, Owners]:
-    """The C(Owners) at each machine, by the key of its look. Each host asks for those of all things there, so they are found once in a pass.
-
-    C(keys): the machines of a host's balancers, each with its key. C(own): what is a host's by its name at one of them.
-    """
-    found: dict[str, Owners] = {}
-    for host, settings in asked:
-        for _name, key in keys(settings):
-            owners = found.setdefault(key, {})
-            for thing in own(host, settings, machines.get(key) or NOT_LOOKED_AT):
-                owners.setdefault(thing, {})[host.name] = None
-    return found
-
-
-def other_than(host: Host, names: Iterable[str]) -> str | None:
-    """The first of the names that is another target's, or None."""
-    return next((name for name in names if name != host.name), None)

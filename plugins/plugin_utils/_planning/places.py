@@ -10,7 +10,7 @@ type of duty knows one kind of balancer. It turns the observations of its machin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -160,21 +160,6 @@ def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
         {machine: clock for traffic in traffics for machine, clock in traffic.not_running.items()},
         tuple(sentence for traffic in traffics for sentence in traffic.doubts),
     )
-
-
-def longest_waits(settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float]) -> dict[str, float]:
-    """Per server whose last requests a look waits for: the seconds without a new request that must pass. The arguments are those of C(TrafficDuty.looks)."""
-    longest: dict[str, float] = {}
-    for name, values in settings:
-        if name in waits:
-            longest[values["server"]] = max(longest.get(values["server"], 0.0), waits[name])
-    return longest
-
-
-def look_at_servers(key: str, machine: str, module: str, options: Options, waits: Mapping[str, float]) -> NextLook:
-    """The C(NextLook) at the servers that its options name. C(waits): what C(longest_waits) returned."""
-    wait_for = [server for server in options["servers"] if server in waits]
-    return NextLook(key, machine, module, options, wait_for, max((waits[server] for server in wait_for), default=0.0))
 
 
 Balancer = tuple["TrafficDuty", BalancerSettings]
