@@ -96,9 +96,11 @@ class ActionModule(ControllerAction):
         settings = plan["settings"][name]
         times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
         known_name = str(service.get("resource_name") or real.get("resource_name") or name)
+        looks = rehearsal.pool_turns(name, plan, _told(task_vars))
         # As a pass has them.
-        turns = {"turns": {name: rehearsal.pool_turns(name, plan, _told(task_vars))}, "number": plan["number"], "run": plan["run"]}
-        return {"begins": True, "real": real, "resource_name": known_name, "looks": _looks(task_vars), **turns, **times}
+        turns = {"turns": {name: looks}, "number": plan["number"], "run": plan["run"]}
+        begun = {"begins": True, "first": "pool" if looks else "host", "real": real, "resource_name": known_name, "looks": _looks(task_vars)}
+        return {**begun, **turns, **times}
 
     def _pool(self, task_vars):
         """The same, after the other targets of its pools were looked at."""
