@@ -321,7 +321,7 @@ def _place(
         state=state_of(server),
         serves=_serves(server),
         busy=nginx_server(label, server),
-        told=tuple(Pool(address, ports) for address, ports in sorted((server.get("own_ports") or {}).items())),
+        told=tuple(Pool(address, ports) for address, ports in sorted(server["own_ports"].items())),
         seen=machine.looked_at,
         looks=machine.looks(twice=is_waited_for and server["idle"]),
         condition=condition,

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
@@ -26,7 +27,17 @@ def settings(**more):
 
 def server(name=ONE, **more):
     line = {"context": "http", "upstream": "shop", "server": name, "file": UP, "line": 2, "text": f"server {name};", "double": False}
-    state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
+    state = {
+        "down": False,
+        "backup": False,
+        "loaded": True,
+        "in_service": True,
+        "connections": 0,
+        "own_ports": {},
+        "former": 0,
+        "uncounted": None,
+        "idle": False,
+    }
     hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
     found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None}
     found["leads_to"] = [leads(name)] if name[-1:].isdigit() and ":" in name else []
@@ -318,6 +329,13 @@ def test_a_server_that_does_not_answer_does_not_count_for_the_minimum():
     assert place.serves
     (place,) = traffic(dead, of=settings(server=TWO)).places
     assert (place.serves, place.in_rotation) == (False, True)
+
+
+def test_connections_of_nginx_are_told_once():
+    """Not again as those to the port of the host."""
+    (place,) = traffic(out(connections=2, own_ports={"10.0.0.10": [40000, 40002]}), server(TWO)).places
+    at_host = [{"peer": "10.0.0.10", "port": 80, "count": 3, "peer_ports": [40000, 40001, 40002]}, {"peer": "10.0.0.9", "port": 80, "count": 1}]
+    assert place.pools == () and [(left["peer"], left["count"]) for left in not_in_pools(at_host, place.told)] == [("10.0.0.10", 1), ("10.0.0.9", 1)]
 
 
 def test_the_lines_that_went_with_it_are_waited_for():

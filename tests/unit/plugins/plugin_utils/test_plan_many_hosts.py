@@ -54,7 +54,17 @@ def behind_nginx(count):
         hosts.append(type("Host", (), {"name": name, "addresses": [address(number)], "ports": [80], "network": None})())
         asked.append((hosts[-1], settings_of("nginx", {"hosts": ["lb1"], "server": text}, name)))
         line = {"context": "http", "upstream": "shop", "server": text, "file": "/up.conf", "line": number, "text": f"server {text};", "double": False}
-        state = {"down": False, "backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False}
+        state = {
+            "down": False,
+            "backup": False,
+            "loaded": True,
+            "in_service": True,
+            "connections": 0,
+            "own_ports": {},
+            "former": 0,
+            "uncounted": None,
+            "idle": False,
+        }
         hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
         found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None, "leads_to": [{"address": address(number), "port": 80}]}
         lines.append({**line, **state, **hold, **found})

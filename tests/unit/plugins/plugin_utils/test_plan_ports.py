@@ -242,7 +242,17 @@ class TestCheckMode:
 def test_lines_of_nginx_tell_ports_too():
     server = {
         **{"context": "http", "upstream": "shop", "server": "10.0.1.1:8080", "file": "/up.conf", "line": 2, "text": "", "double": False, "down": False},
-        **{"backup": False, "loaded": True, "in_service": True, "connections": 0, "former": 0, "uncounted": None, "idle": False, "condition": "none"},
+        **{
+            "backup": False,
+            "loaded": True,
+            "in_service": True,
+            "connections": 0,
+            "own_ports": {},
+            "former": 0,
+            "uncounted": None,
+            "idle": False,
+            "condition": "none",
+        },
         **{"found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0, "for_server": None, "unresolved": None},
         **{"never_out": None, "silent": None, "leads_to": [{"address": "10.0.1.1", "port": 8080}, {"address": "10.0.9.9", "port": 80}]},
     }
