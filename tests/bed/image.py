@@ -59,6 +59,10 @@ def build(root, log, more):
     # With mounts of its own: nothing stays mounted under the folder, however it ends.
     command = ["unshare", "--mount", "mmdebstrap", "--variant=apt", "--mode=root", "--include=" + ",".join([*PACKAGES, *more])]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEFT_OUT]
+    # Nobody needs the image after a crash of this machine.
+    command.append("--dpkgopt=force-unsafe-io")
+    # Where /bin is a link from the start, no package has to make it one, which would bring a whole Perl.
+    command.append("--hook-directory=/usr/share/mmdebstrap/hooks/merged-usr")
     # Java links pages of the manual into a folder that is left out.
     command.append('--essential-hook=mkdir --parents "$1/usr/share/man/man1"')
     with log.open("w") as stream:
