@@ -14,10 +14,11 @@ export ANSIBLE_COLLECTIONS_PATH := $(CURDIR)/build/collections
 unexport PYTHONDONTWRITEBYTECODE
 
 # The whole suite. What takes longest comes first, so that no worker is left alone with it in the end: the first parts go to a worker each. Of the integration
-# tests, the files in LONG take longest and share something. Those in SHORT are many and share nothing: they come last, so that all workers end together.
+# tests, the files in LONG take longest and share something. Those in SHORT are many and share nothing: they come last, so that all workers end together. After
+# the first of them, nothing asks a helper any more: at its end, a worker waits until its helpers are gone, and each of them stays for a minute.
 integration = $(patsubst %,tests/integration/test_%.py,$(1))
 LONG := $(call integration,nginx_hold service_hold roles_load_balancer health_probe_guest imds_simulator_role awx eda scheduled_events_lookup roles_restore_service)
-SHORT := $(call integration,haproxy_configurations haproxy_places haproxy_info hold_records haproxy_hold)
+SHORT := $(call integration,hold_records event_watcher haproxy_configurations haproxy_places haproxy_info haproxy_hold)
 INTEGRATION := $(LONG) $(filter-out $(LONG) $(SHORT),$(sort $(wildcard tests/integration/test_*.py))) $(SHORT)
 CHECKS := $(patsubst %,tests/checks/test_%.py,sanity style docs collection breakages)
 SUITE := $(firstword $(CHECKS)) tests/molecule $(wordlist 2,3,$(CHECKS)) tests/unit tests/conformance $(wordlist 4,9,$(CHECKS)) \
