@@ -7,8 +7,9 @@
 Ansible sends each module as an archive of sources, and Python compiles what it imports from an archive anew each time:
 half of what a module costs. A playbook compiles all plugins of collections anew, looks in each file that a module
 imports for what that imports in turn, and reads the YAML of Ansible's own settings and of where its plugins went. In a
-suite of thousands of runs the same sources are worked through once. Whatever runs is the same; the benchmarks go
-without. The set-up installs it in build/venv, and it acts where MODULE_CODE_CACHE names a folder.
+suite of thousands of runs the same sources are worked through once. Within a run, each task has a process of its own,
+which would load all filters. Whatever runs is the same; the benchmarks go without. The set-up installs it in
+build/venv, and it acts where MODULE_CODE_CACHE names a folder.
 """
 
 import atexit
@@ -83,12 +84,27 @@ def _in_modules(common):
     finder.__init__ = kept
 
 
+def _in_queues(queue):
+    run = queue.TaskQueueManager.run
+
+    def loaded(self, play):
+        from ansible.plugins.loader import filter_loader, test_loader
+
+        # Otherwise each task's process does so, if there is a filter in its templates.
+        for loader in (filter_loader, test_loader):
+            list(loader.all())
+        return run(self, play)
+
+    queue.TaskQueueManager.run = loaded
+
+
 class _Hook:
     """Has a module of Ansible changed when it is imported."""
 
     changes = {
         "ansible.config.manager": _in_settings,
         "ansible.executor.module_common": _in_modules,
+        "ansible.executor.task_queue_manager": _in_queues,
         "ansible.utils.collection_loader._collection_finder": _in_collections,
     }
 
