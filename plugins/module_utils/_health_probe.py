@@ -15,6 +15,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     Dry,
     ProbeError,
@@ -302,6 +303,10 @@ class Health:
     @staticmethod
     def arrivals(ports: Collection[int], peers: Collection[str], monotonic: Callable[[], float]) -> Any:
         return Arrivals(ports, peers, monotonic)
+
+    @staticmethod
+    def file_id(path: str) -> str | None:
+        return identity_of(path)
 
     @staticmethod
     def connections(ports: Collection[int]) -> Counted:

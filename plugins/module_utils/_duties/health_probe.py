@@ -292,10 +292,22 @@ class Look:
         passing_for = None if answer["state"] == "failing" else round(min(self._store.unchanged_for(), self._health.clock()), 3)
         found = self._health.connections(self._params["ports"]) if self._params["ports"] else Counted([], [])
         connections = [entry for entry in found.connections if entry["peer"] not in self._peers]
-        told = {"answer": answer, "notice_left": left, "passing_for": passing_for, "probe": self._ask(), "connections": connections, "holds": holds}
+        told = {
+            "answer": answer,
+            "file_id": self._file_id(),
+            "notice_left": left,
+            "passing_for": passing_for,
+            "probe": self._ask(),
+            "connections": connections,
+            "holds": holds,
+        }
         # A look of a pass leaves it to the look at the host, which knows what could be counted before.
         self.uncounted = found.uncounted
         return told
+
+    def _file_id(self) -> str | None:
+        """An id of the health file, by which it is known who else has it. None if there is no file, or nobody can tell."""
+        return self._health.file_id(self.action.on) if self.action.name == "file" else None
 
     def _note(self, answer: dict[str, Any]) -> None:
         """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""

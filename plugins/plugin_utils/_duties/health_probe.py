@@ -222,9 +222,11 @@ class HealthProbe(TrafficDuty):
         pools = _pools(asked)
         groups = _groups(asked, pools, machines)
         apart = dict(_apart(asked, pools))
+        shared = dict(_shared_files(asked, machines))
         for (host, settings), pool in zip(asked, pools):
             doubts = tuple(filter(None, [apart.get(settings["host"])]))
-            yield replace(_traffic(settings, host, machines, groups.get(pool)), doubts=doubts)
+            traffic = _traffic(settings, host, machines, groups.get(pool))
+            yield replace(traffic, doubts=doubts, mistakes=(*traffic.mistakes, *filter(None, [shared.get(host.name)])))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         # The look at the host has read those on its disk.
@@ -310,6 +312,26 @@ def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: 
         return Traffic(serves=False, unread=(why,))
     place = _place(settings, machine, group)
     return Traffic((place,), serves=result["answer"]["state"] != "failing")
+
+
+def _shared_files(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> Iterator[tuple[str, str]]:
+    """Pairs of a host and a sentence: another one has the same health file, such as on a share. Who is held is given back all the same."""
+    sharers: dict[str, list[BalancerSettings]] = {}
+    held = set()
+    for _host, settings in asked:
+        look = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+        known = look.get("file_id")  # other actions and Windows hosts have none
+        if known and look.get("answer"):
+            sharers.setdefault(known, []).append(settings)
+            held.update([known] if look["answer"]["held_by"] else [])
+    for known, sharing in sharers.items():
+        for settings in sharing if len(sharing) > 1 and known not in held else ():
+            others = listed([other["host"] for other in sharing if other is not settings])
+            yield (
+                settings["host"],
+                f"{settings['host']} and {others} have the same health file ({settings['on']}): they are one machine, or share it over a network. While it"
+                " keeps one of them out, the answers of all fail. Give each a file of its own",
+            )
 
 
 def _pools(asked: Sequence[tuple[Host, BalancerSettings]]) -> list[Pooled]:

@@ -261,7 +261,7 @@ def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str,
     """A sentence if too few others of its pools would serve without a host; otherwise empty. C(looks): what C(pool_turns) have returned, by key."""
     hosts = _met(plan, told, looks, now)
     short = below_minimum(hosts[name], hosts, ()) if looks else None
-    return short.text if short else ""
+    return "; ".join([*hosts[name].traffic.mistakes, *([short.text] if short else [])])
 
 
 def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:

@@ -249,6 +249,17 @@ def test_what_an_operator_has_taken_out_need_not_have_passed(host, monkeypatch):
     assert host.see(url="http://127.0.0.1:8080/health", notice=0.0)["idle"]
 
 
+def test_who_has_the_same_health_file(tmp_path):
+    """Whether it is there or not. Two paths may lead to one file."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.symlink_to(one)
+    ids = [Host(folder, "out").see()["file_id"] for folder in (one, other)]
+    assert ids[0] == ids[1] is not None
+    Host(one, "out").switch.touch()
+    assert Host(other, "out").see()["file_id"] == ids[0] != Host(tmp_path, "out").see()["file_id"]
+
+
 @pytest.mark.parametrize("host", ["out"], indirect=True)
 @pytest.mark.parametrize("listens", [False, True])
 def test_silence_is_no_proof_that_the_probe_fails(host, listens, monkeypatch):

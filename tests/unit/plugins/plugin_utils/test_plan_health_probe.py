@@ -29,6 +29,7 @@ class Probed(Model):
             self.settings[name]["load_balancers"] = [mine]
         self.unanswered = {}
         self.unread = set()
+        self.file_ids = {}
         self.answers = {
             name: {
                 "fails_since": None,
@@ -95,7 +96,7 @@ class Probed(Model):
         return {
             "reached": True, "machine": name, "clock": self.now, "time": self._clock(name), "began": self.now, "at": self.now, "answer": answer,
             "notice_left": left, "passing_for": None if fails else self.now - mine["back_at"],
-            "probe": probe, "connections": [], "new_connections": [], "quiet_for": 2.0,
+            "file_id": self.file_ids.get(name), "probe": probe, "connections": [], "new_connections": [], "quiet_for": 2.0,
             "closed_ago": 60.0, "idle": False, "holds": holds, "problem": None, "state_dir_problem": None,
         }  # fmt: skip
 
@@ -287,6 +288,25 @@ def test_hosts_whose_url_does_not_pass_are_kept_by_the_minimum(answers, said):
     for _pass in range(20):
         site.go()
     assert site.out() == set() and site.said("web1")[0] == "waiting" and said in site.said("web1")[1]
+
+
+def test_hosts_with_one_health_file_are_not_touched():
+    """On a share, the file of one host would take all of them out."""
+    site = Probed()
+    site.file_ids = dict.fromkeys(site.names, "share")
+    site.announce("e1", "web1")
+    for _pass in range(5):
+        site.go()
+    state, reason = site.said("web1")
+    assert site.out() == set() and state == "needs_person" and "have the same health file (/run/out): they are one machine, or share it" in reason
+    site.file_ids = {name: name for name in site.names}
+    site.until(lambda _outcome: site.posted, passes=20)
+    # An older version has taken one out.
+    site.file_ids = dict.fromkeys(site.names, "share")
+    site.start("e1")
+    site.over("e1")
+    site.finish()
+    assert site.out() == set() and site.answers["web1"]["events"] == {}
 
 
 def test_somebody_lets_it_pass_again():

@@ -103,6 +103,12 @@ class TestThePoolOfAProbe:
         plan, told, looks = pool(minimum=2)
         assert "this can never be met" not in rehearsal.too_few("web1", plan, told, looks, 1000.0) != ""
 
+    def test_one_health_file_of_two_hosts(self):
+        plan, told, looks = pool()
+        for look in looks.values():
+            look["file_id"] = "share"
+        assert rehearsal.too_few("web1", plan, told, looks, 1000.0).startswith("web1 and web2 have the same health file (/run/out): ")
+
     def test_who_cannot_be_looked_at_does_not_count(self):
         plan, told, looks = pool()
         looks["web2 health_probe-/run/out"] = {"reached": False, "machine": "web2", "error": "no route to host"}
