@@ -477,8 +477,7 @@ def _same_member(duties: Mapping[str, Duties]) -> Iterator[str]:
         (name, entry, place)
         for name, mine in duties.items()
         for entry in mine.entries
-        for place in ([entry.duty.place(entry.options)] if isinstance(entry.duty, HostDuty) else ())
-        if place
+        for place in (entry.duty.places(entry.options) if isinstance(entry.duty, HostDuty) else ())
     ]
     owners: dict[tuple[str, str, str], str] = {}
     for name, entry, (cluster, _option, given) in sorted(found, key=lambda each: each[2][2] is not None):
@@ -487,6 +486,6 @@ def _same_member(duties: Mapping[str, Duties]) -> Iterator[str]:
         owner = owners[entry.type, cluster, given or name]
         if given and owner != name:
             yield (
-                f"{name}: {entry.called(option)}: {given!r} of the {entry.type} cluster {cluster} is {owner} already; name this host's own, or set cluster in"
+                f"{name}: {entry.called(option)}: {given!r} of the {entry.type} cluster {cluster} is {owner}'s already; name this host's own, or set cluster in"
                 " both where these are two clusters"
             )

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
@@ -18,6 +20,17 @@ FOLLOWED = 1.0
 
 ITSELF = ("node", "member")
 """What the option is called that says which member the host is."""
+ASKED = ("url", "address")
+"""What the option is called that says where the member itself is asked. On its own host, it may be the same for all."""
+
+
+def is_loopback(place: str | None) -> bool:
+    """Whether each host reaches itself at this URL or address."""
+    try:
+        host = urlsplit(place if place and "://" in place else f"//{place}").hostname or "localhost"
+    except ValueError:
+        return True  # its own mistake is told
+    return host == "localhost" or (normal_address(host) or "").startswith("127.") or normal_address(host) == "::1"
 
 
 class Cluster(HostDuty):
@@ -42,9 +55,12 @@ class Cluster(HostDuty):
             step["cluster"] = str(options.get("cluster") or options["name"])
         return step
 
-    def place(self, options: Options) -> tuple[str, str, str | None] | None:
-        option = next((name for name in ITSELF if name in self._member.options), None)
-        return (str(options.get("cluster") or options["name"]), option, options.get(option)) if option else None
+    def places(self, options: Options) -> Iterator[tuple[str, str, str | None]]:
+        cluster = str(options.get("cluster") or options["name"])
+        for option in (*ITSELF, *ASKED):
+            given = options.get(option)
+            if option in self._member.options and not (option in ASKED and is_loopback(given)):
+                yield cluster, option, given
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
         yield from super().mistakes(options)

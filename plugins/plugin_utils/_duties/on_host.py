@@ -11,6 +11,8 @@ C(conflicts) and C(changed). It tells what a reboot has undone, and waits where 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Json, Options, StepGroup, StepJson
 
@@ -37,10 +39,10 @@ class HostDuty(Duty):
     windows = False
     """Whether such a step may be one of a Windows host."""
 
-    def place(self, options: Options) -> tuple[str, str, str | None] | None:
-        """Where it is one of several, such as a cluster; the option that says which one the host is there, and its value, or None if it goes by the host's
-        own name. None if there are no others."""
-        return None
+    def places(self, options: Options) -> Iterable[tuple[str, str, str | None]]:
+        """Where it is one of several, such as a cluster; an option that says which one the host is there, and its value, or None if it goes by the host's
+        own name."""
+        return ()
 
     def step(self, options: Options) -> DrainStep:
         """What a normalised step has besides C(name), C(type) and C(idle). C(options): those of its entry in C(graceful_azure_duties), and C(name)."""

@@ -231,14 +231,20 @@ def test_two_hosts_that_are_the_same_server():
         ({"type": "slurm"}, {"type": "slurm"}, None),
         ({"type": "slurm", "node": "n1", "cluster": "east"}, {"type": "slurm", "node": "n1", "cluster": "west"}, None),
         ({"type": "redis"}, {"type": "redis"}, None),
+        ({"type": "redis", "address": "localhost:6379"}, {"type": "redis", "address": "localhost:6379"}, None),
+        ({"type": "redis", "address": "10.0.0.9:6379"}, {"type": "redis", "address": "10.0.0.9:6379"}, "web1"),
+        ({"type": "patroni", "url": "http://[::1]:8008"}, {"type": "patroni", "url": "http://[::1]:8008"}, None),
+        ({"type": "patroni"}, {"type": "patroni", "url": "http://db:8008"}, None),
+        # Such as that of the leader, whoever it is.
+        ({"type": "patroni", "url": "http://db:8008"}, {"type": "patroni", "url": "http://db:8008"}, "web1"),
     ],
 )
 def test_two_hosts_that_are_the_same_member(ours, theirs, owner):
     mistakes = read_settings({"web1": {"graceful_azure_duties": [ours]}, "web2": {"graceful_azure_duties": [theirs]}}, HOSTS)[1]
     assert len(mistakes) == (owner is not None), mistakes
-    option = "member" if "member" in theirs else "node"
+    option = next((name for name in ("member", "url", "address") if name in theirs), "node")
     assert all(mistake.startswith(f"web2: graceful_azure_duties[0].{option}: {theirs[option]!r} of the {theirs['type']} cluster ") for mistake in mistakes)
-    assert all(f" is {owner} already; " in mistake for mistake in mistakes)
+    assert all(f" is {owner}'s already; " in mistake for mistake in mistakes)
 
 
 @pytest.mark.parametrize("given", ["app", {"type": "service", "name": "app"}, 7, "", {}])
