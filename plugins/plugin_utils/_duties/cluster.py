@@ -27,7 +27,7 @@ ASKED = ("url", "address")
 def is_loopback(place: str | None) -> bool:
     """Whether each host reaches itself at this URL or address."""
     try:
-        host = urlsplit(place if place and "://" in place else f"//{place}").hostname or "localhost"
+        host = urlsplit(place if place and "://" in place else f"//{place or ''}").hostname or "localhost"
     except ValueError:
         return True  # its own mistake is told
     return host == "localhost" or (normal_address(host) or "").startswith("127.") or normal_address(host) == "::1"

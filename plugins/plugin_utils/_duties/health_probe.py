@@ -226,7 +226,7 @@ class HealthProbe(TrafficDuty):
         for (host, settings), pool in zip(asked, pools):
             doubts = tuple(filter(None, [apart.get(settings["host"])]))
             traffic = _traffic(settings, host, machines, groups.get(pool))
-            yield replace(traffic, doubts=doubts, mistakes=(*traffic.mistakes, *filter(None, [shared.get(host.name)])))
+            yield replace(traffic, doubts=doubts, mistakes=(*traffic.mistakes, *filter(None, [shared.get(settings["host"])])))
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         # The look at the host has read those on its disk.
