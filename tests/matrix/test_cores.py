@@ -104,7 +104,7 @@ def test_settings_that_are_templates(tmp_path, programs):
         assert one.status == 0, one.output
         shown = site.run("holds")
         assert {event_id in shown.output for event_id in (first, second)} == {True}, shown.output
-        assert "haproxy_server www/1" in shown.output, shown.output
+        assert "HAProxy server www/1" in shown.output, shown.output
         run = site.run(handle_events_timeout="{{ hour / 30 }}", handle_events_sleep="{{ 1 * 1 }}", handle_events_wait="{{ not off }}")
         assert run.status == 0, run.output
         assert {run.event(event_id)["outcome"] for event_id in (first, second)} == {"completed"}
