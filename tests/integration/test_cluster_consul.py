@@ -109,7 +109,7 @@ def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
     assert bed.hold()["done"]
     bed.cluster["web1"].maintain(False)
     told = bed.hold()
-    assert told["conflicts"] and told["changed"] and told["done"] and bed.cluster["web1"].reason() == "graceful.azure"
+    assert told["conflicts"] and told["changed"] and told["done"] and is_ours(bed.cluster["web1"])
     bed.cluster["web1"].maintain(False)
     told = bed.hold(timeout=0)
     assert not told["changed"] and not told["done"] and only(told)["condition"] == "changed_meanwhile"
