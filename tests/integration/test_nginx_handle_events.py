@@ -76,13 +76,23 @@ def test_a_reboot_is_seen_through(site):
 def test_one_request_is_one_reason(site):
     """It is a connection of nginx, a client of a former worker, and a connection to the host's port."""
     site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
-    seconds = patient(6)
+    # Longer than a look waits.
+    seconds = patient(9)
     url = f"http://127.0.0.1:{site.door}/?{seconds}"
-    # Some of them go to web1.
-    clients = [threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=seconds * 4).close(), daemon=True) for _each in range(4)]
+    over = threading.Event()
+
+    def ask():
+        while not over.is_set():
+            urllib.request.urlopen(url, timeout=seconds * 4).close()
+
+    # Whenever web1 goes out, some of their requests are under way there.
+    clients = [threading.Thread(target=ask, daemon=True) for _each in range(4)]
     for client in clients:
         client.start()
     run = site.run()
+    over.set()
+    for client in clients:
+        client.join()
     assert run.status == 0, run.output
     place = f"127.0.0.1:{site.listeners['web1'].port} in upstream www on lb1"
     told = [line.split("  ")[4] for line in run.output.splitlines() if "  draining  " in line]
