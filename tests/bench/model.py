@@ -15,8 +15,7 @@ import select
 import socketserver
 import sys
 import threading
-import uuid
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.graceful.azure.plugins.module_utils import _this_host
@@ -24,8 +23,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.machine imp
 from ansible_collections.graceful.azure.plugins.module_utils._handle import handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._imds import Answer, ImdsClient
-
-NOTICE = timedelta(minutes=15)
 
 
 class UnwantedError(BaseException):
@@ -78,22 +75,6 @@ class Requests(socketserver.StreamRequestHandler):
 class Server(socketserver.ThreadingUnixStreamServer):
     request_queue_size = 1024
     daemon_threads = True
-
-
-def post(path, name, number):
-    """A Reboot of that host, in the document of all. Returns its id."""
-    event_id = str(uuid.uuid4()).upper()
-    at = (datetime.now(timezone.utc) + NOTICE).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    event = {"EventId": event_id, "EventType": "Reboot", "ResourceType": "VirtualMachine", "Resources": [name], "EventStatus": "Scheduled"}
-    event.update(NotBefore=at, Description="", EventSource="Platform", DurationInSeconds=-1)
-    write(path, number, [event])
-    return event_id
-
-
-def write(path, number, events):
-    whole = path.with_suffix(".new")
-    whole.write_text(json.dumps({"DocumentIncarnation": number, "Events": events}), encoding="utf-8")
-    whole.replace(path)
 
 
 def main():

@@ -23,9 +23,9 @@ import sys
 import tempfile
 import time
 import uuid
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from tests.bench import model
 from tests.support import playbook, sshd
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import behind_haproxy, state_dir, write_inventory
@@ -45,6 +45,7 @@ FIRST, BALANCER = ipaddress.ip_address("127.0.1.1"), "127.0.9.1"
 PASSES = 4
 EVENTS = 3
 PATIENCE = 600.0
+NOTICE = timedelta(minutes=15)
 MARK = "BENCH_MARK"
 
 
@@ -179,12 +180,28 @@ def begins(line):
     return min(host["began"] for host in hosts if host.get("began")), min(host.get("waited") or 0.0 for host in hosts)
 
 
+def post_to(path, name, number):
+    """A Reboot of that host, in the document of all. Returns its id."""
+    event_id = str(uuid.uuid4()).upper()
+    at = (datetime.now(timezone.utc) + NOTICE).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    event = {"EventId": event_id, "EventType": "Reboot", "ResourceType": "VirtualMachine", "Resources": [name], "EventStatus": "Scheduled"}
+    event.update(NotBefore=at, Description="", EventSource="Platform", DurationInSeconds=-1)
+    write_document(path, number, [event])
+    return event_id
+
+
+def write_document(path, number, events):
+    whole = path.with_suffix(".new")
+    whole.write_text(json.dumps({"DocumentIncarnation": number, "Events": events}), encoding="utf-8")
+    whole.replace(path)
+
+
 class ModelHosts(Hosts):
     """The same, but what the hosts do costs next to nothing (model.py)."""
 
     def _start_machines(self, closing):
         self.document, self.posted = self.folder / "document.json", 0
-        model.write(self.document, 0, [])
+        write_document(self.document, 0, [])
         short = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="graceful-azure-")))
         self.settings = {"BENCH_MODEL": str(short / "socket"), "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTIONS)}
         words = [sys.executable, "-m", "tests.bench.model", short / "socket", self.document]
@@ -203,7 +220,7 @@ class ModelHosts(Hosts):
 
     def announce(self, name):
         self.posted += 1
-        model.post(self.document, name, self.posted)
+        post_to(self.document, name, self.posted)
 
 
 def one_size(folder, count, forks, kind=Hosts):

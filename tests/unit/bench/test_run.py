@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +23,13 @@ from tests.support.checkout import ROOT
 def test_make_runs_the_part_that_is_named(part, words):
     said = subprocess.run(["make", "--no-print-directory", "--dry-run", "bench", f"PART={part}"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert said.splitlines()[-1].rstrip() == f"build/venv/bin/python tests/bench/run.py {words}".rstrip()
+
+
+def test_it_starts_without_the_collection_on_its_path():
+    """So does make."""
+    words = [sys.executable, ROOT / "tests" / "bench" / "run.py", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, check=False)
+    assert done.returncode == 0 and "modelled" in done.stdout, done.stderr
 
 
 def test_the_table_says_below_what_nobody_comes(capsys):
