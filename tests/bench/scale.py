@@ -46,6 +46,8 @@ PASSES = 4
 EVENTS = 3
 PATIENCE = 600.0
 NOTICE = timedelta(minutes=15)
+# Where no metadata service is.
+NOBODY = "http://127.0.0.1:9"
 MARK = "BENCH_MARK"
 
 
@@ -180,14 +182,11 @@ def begins(line):
     return min(host["began"] for host in hosts if host.get("began")), min(host.get("waited") or 0.0 for host in hosts)
 
 
-def post_to(path, name, number):
-    """A Reboot of that host, in the document of all. Returns its id."""
-    event_id = str(uuid.uuid4()).upper()
+def reboot_of(name):
+    """The event, as the service shows it."""
     at = (datetime.now(timezone.utc) + NOTICE).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    event = {"EventId": event_id, "EventType": "Reboot", "ResourceType": "VirtualMachine", "Resources": [name], "EventStatus": "Scheduled"}
-    event.update(NotBefore=at, Description="", EventSource="Platform", DurationInSeconds=-1)
-    write_document(path, number, [event])
-    return event_id
+    event = {"EventId": str(uuid.uuid4()).upper(), "EventType": "Reboot", "ResourceType": "VirtualMachine", "Resources": [name], "EventStatus": "Scheduled"}
+    return dict(event, NotBefore=at, Description="", EventSource="Platform", DurationInSeconds=-1)
 
 
 def write_document(path, number, events):
@@ -200,7 +199,7 @@ class ModelHosts(Hosts):
     """The same, but what the hosts do costs next to nothing (model.py)."""
 
     def _start_machines(self, closing):
-        self.document, self.posted = self.folder / "document.json", 0
+        self.document, self.posted = self.folder / "document.json", []
         write_document(self.document, 0, [])
         short = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="graceful-azure-")))
         self.settings = {"BENCH_MODEL": str(short / "socket"), "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTIONS)}
@@ -213,14 +212,17 @@ class ModelHosts(Hosts):
         until((short / "socket").exists, "the model answers")
 
     def _write_inventory(self):
-        hosts = {name: {"ansible_host": name, "graceful_azure_resource_name": name, **state_dir(self.folder, name)} for name in self.names}
+        hosts = {
+            name: {"ansible_host": name, "graceful_azure_resource_name": name, "graceful_azure_imds_url": NOBODY, **state_dir(self.folder, name)}
+            for name in self.names
+        }
         duties = [behind_haproxy(self.haproxy.socket, ["balancer"])]
         everybody = {"ansible_connection": "model_machine", "ansible_python_interpreter": sys.executable}
         write_inventory(self.folder / "inventory.json", hosts, duties, {"balancer": state_dir(self.folder, "balancer")}, everybody=everybody)
 
     def announce(self, name):
-        self.posted += 1
-        post_to(self.document, name, self.posted)
+        self.posted.append(reboot_of(name))
+        write_document(self.document, len(self.posted), self.posted)
 
 
 def one_size(folder, count, forks, kind=Hosts):
