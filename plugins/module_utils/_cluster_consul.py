@@ -129,7 +129,7 @@ class Consul(Member):
             node,
             len(staying),
             len(others),
-            " and stay (%s is out for an event)" % listed(gone) if gone else "",
+            " and stay (%s %s out for an event)" % (listed(gone), "is" if len(gone) == 1 else "are") if gone else "",
             majority,
         )
 

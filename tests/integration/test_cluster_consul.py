@@ -120,9 +120,23 @@ def test_what_an_operator_ended_or_took_over_is_told_and_left(bed):
 
 
 def test_a_service_that_nobody_else_offers_is_waited_for(bed):
-    assert bed.hold("web2")["done"] and bed.hold("web3", force=True)["done"]
+    others = [bed.cluster[name] for name in ("web2", "web3")]
+    for agent in others:
+        agent.maintain(True, "new disks")
+    until(lambda: bed.cluster.passing(asked="web2") == {"web1"}, 30)
     waiting = bed.hold(timeout=0)
     assert waiting["waiting_for"] == "web1 is the only node that Consul offers for the service web: it does not pass its checks on web2, web3"
+    assert not waiting["changed"] and bed.records() == []
+    assert bed.hold(force=True)["done"] and bed.cluster.passing(asked="web2") == set()
+    for agent in others:
+        agent.maintain(False)
+    assert bed.release()["done"]
+
+
+def test_servers_that_are_out_for_an_event_count_as_gone(bed):
+    assert bed.hold("web2")["done"] and bed.hold("web3", force=True)["done"]
+    waiting = bed.hold(timeout=0)
+    assert "0 of the other 2 answer and stay (web2, web3 are out for an event)" in waiting["waiting_for"]
     assert not waiting["changed"] and len(bed.records()) == 2
     assert bed.hold(force=True)["done"] and bed.cluster.passing(asked="web2") == set()
     assert all(bed.release(name)["done"] for name in ("web1", "web2", "web3"))

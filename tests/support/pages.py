@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -112,11 +113,14 @@ def prepare(guest):
     # What packages need with the guests' Python alone, pip looks up for the Python that it runs with.
     names = sorted({"typing_extensions"} | {name for page in ("one-vm.md", "eda.md") for line in lines_of(page) for name in installed_by_pip(line)})
     wheels = BUILD / f"guest-wheels-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}"
-    if not wheels.exists():
-        unfinished = wheels.with_suffix(".unfinished")
-        words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(unfinished)]
-        must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", *names, timeout=300)
-        unfinished.rename(wheels)
+    with (BUILD / "guest-wheels.lock").open("w") as lock:
+        # Tests run side by side, and one download is enough.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not wheels.exists():
+            unfinished = wheels.with_suffix(".unfinished")
+            words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(unfinished)]
+            must_pass(*words, "--python-version", "3.11", "--only-binary=:all:", *names, timeout=300)
+            unfinished.rename(wheels)
     guest.unpack(["--directory", str(wheels), "."], "/srv/wheels")
     guest.unpack(["--directory", str(ROOT), *map(str, checkout_files())], "/srv/graceful.azure")
     guest.says("cat > /etc/pip.conf", b"[global]\nno-index = true\nfind-links = /srv/wheels\n")

@@ -157,6 +157,8 @@ class TestSpare:
         assert world.spare() == (
             "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer and stay (web2 is out for an event), and 2 are needed"
         )
+        world.critical.append(dict(maintenance(reason), Node="web3"))
+        assert "0 of the other 2 answer and stay (web2, web3 are out for an event), and 2 are needed" in (world.spare() or "")
         world.critical = [dict(maintenance(reason), Node="app1"), dict(maintenance("a new disk"), Node="web2"), dict(WEB, Node="web3", Status="critical")]
         assert world.spare() is None
 
