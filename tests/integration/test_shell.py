@@ -101,7 +101,7 @@ def test_what_the_text_says_to_type_handles_an_event(tmp_path, temporary):
     )
     assert status == 0, output
     held, said = output.split("one pass: done\n")[1].split("to its end: done\n")
-    assert '"held": "haproxy_server web/web1"' in held and "Nothing is held for web2." in held
+    assert "web1: HAProxy server web/web1 on balancer" in held and "Nothing is held for web2." in held
     assert "Completed" in said and "Nothing is held for web1." in said
     assert left(temporary) == []
 
