@@ -85,10 +85,11 @@ def test_one_request_is_one_reason(site):
         while not over.is_set():
             urllib.request.urlopen(url, timeout=seconds * 4).close()
 
-    # Whenever web1 goes out, some of their requests are under way there.
-    clients = [threading.Thread(target=ask, daemon=True) for _each in range(4)]
+    # Whenever web1 goes out, some of their requests have only begun there.
+    clients = [threading.Thread(target=ask, daemon=True) for _each in range(8)]
     for client in clients:
         client.start()
+        time.sleep(seconds / len(clients))
     run = site.run()
     over.set()
     for client in clients:
