@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -30,7 +31,8 @@ def is_loopback(place: str | None) -> bool:
         host = urlsplit(place if place and "://" in place else f"//{place or ''}").hostname or "localhost"
     except ValueError:
         return True  # its own mistake is told
-    return host == "localhost" or (normal_address(host) or "").startswith("127.") or normal_address(host) == "::1"
+    address = normal_address(host)
+    return host == "localhost" or address is not None and ipaddress.ip_address(address).is_loopback
 
 
 class Cluster(HostDuty):
