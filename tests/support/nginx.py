@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real nginx with a configuration of its own."""
+"""A real nginx with a configuration of its own, and what a look at one tells of a line."""
 
 from __future__ import annotations
 
@@ -38,6 +38,25 @@ events {{ worker_connections 1024; }}
 """
 # The names of nginx's own folders for what it cannot keep in memory.
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+def line_told(server, **more):
+    """A server in an upstream as a look tells of it: in service and not held. ``more``: other values of its fields."""
+    line = {"context": "http", "upstream": "shop", "server": server, "file": "/up.conf", "line": 2, "text": f"server {server};", "double": False}
+    state = {
+        "down": False,
+        "backup": False,
+        "loaded": True,
+        "in_service": True,
+        "connections": 0,
+        "own_ports": {},
+        "former": 0,
+        "uncounted": None,
+        "idle": False,
+    }
+    hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
+    found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None, "leads_to": []}
+    return {**line, **state, **hold, **found, **more}
 
 
 class Nginx:

@@ -16,6 +16,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
 
+from tests.support.nginx import line_told
+
 NGINX, WORDS = TRAFFIC["nginx"], TRAFFIC["nginx"]
 ONE, TWO = "10.0.0.4:80", "10.0.0.5:80"
 UP = "/etc/nginx/up.conf"
@@ -26,22 +28,8 @@ def settings(**more):
 
 
 def server(name=ONE, **more):
-    line = {"context": "http", "upstream": "shop", "server": name, "file": UP, "line": 2, "text": f"server {name};", "double": False}
-    state = {
-        "down": False,
-        "backup": False,
-        "loaded": True,
-        "in_service": True,
-        "connections": 0,
-        "own_ports": {},
-        "former": 0,
-        "uncounted": None,
-        "idle": False,
-    }
-    hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
-    found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None}
-    found["leads_to"] = [leads(name)] if name[-1:].isdigit() and ":" in name else []
-    return {**line, **state, **hold, **found, **more}
+    leads_to = [leads(name)] if name[-1:].isdigit() and ":" in name else []
+    return line_told(name, **{"leads_to": leads_to, "file": UP, **more})
 
 
 def leads(text):

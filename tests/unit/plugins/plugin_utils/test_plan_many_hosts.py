@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 
 from tests.support.model import Model
+from tests.support.nginx import line_told
 
 
 def calls(function):
@@ -53,21 +54,7 @@ def behind_nginx(count):
         name, text = f"web{number}", f"{address(number)}:80"
         hosts.append(type("Host", (), {"name": name, "addresses": [address(number)], "ports": [80], "network": None})())
         asked.append((hosts[-1], settings_of("nginx", {"hosts": ["lb1"], "server": text}, name)))
-        line = {"context": "http", "upstream": "shop", "server": text, "file": "/up.conf", "line": number, "text": f"server {text};", "double": False}
-        state = {
-            "down": False,
-            "backup": False,
-            "loaded": True,
-            "in_service": True,
-            "connections": 0,
-            "own_ports": {},
-            "former": 0,
-            "uncounted": None,
-            "idle": False,
-        }
-        hold = {"condition": "none", "found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0}
-        found = {"for_server": None, "unresolved": None, "never_out": None, "silent": None, "leads_to": [{"address": address(number), "port": 80}]}
-        lines.append({**line, **state, **hold, **found})
+        lines.append(line_told(text, leads_to=[{"address": address(number), "port": 80}], line=number))
     look = {"reached": True, "servers": lines, "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", look, None)}
     return lambda: list(nginx.traffic_of_all(asked, machines, addresses_of(hosts)))

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 
 from tests.support.model import Model, service
+from tests.support.nginx import line_told
 
 CLIENT = {"port": 8080, "peer": "10.0.0.9", "count": 1}
 OTHER = {"port": 22, "peer": "10.0.0.9", "count": 1}
@@ -240,22 +241,7 @@ class TestCheckMode:
 
 
 def test_lines_of_nginx_tell_ports_too():
-    server = {
-        **{"context": "http", "upstream": "shop", "server": "10.0.1.1:8080", "file": "/up.conf", "line": 2, "text": "", "double": False, "down": False},
-        **{
-            "backup": False,
-            "loaded": True,
-            "in_service": True,
-            "connections": 0,
-            "own_ports": {},
-            "former": 0,
-            "uncounted": None,
-            "idle": False,
-            "condition": "none",
-        },
-        **{"found": None, "left": None, "held_by": [], "noted": True, "restoring": False, "quiet_for": 0.0, "for_server": None, "unresolved": None},
-        **{"never_out": None, "silent": None, "leads_to": [{"address": "10.0.1.1", "port": 8080}, {"address": "10.0.9.9", "port": 80}]},
-    }
+    server = line_told("10.0.1.1:8080", leads_to=[{"address": "10.0.1.1", "port": 8080}, {"address": "10.0.9.9", "port": 80}])
     socket = dict(server, server="unix:/run/app.sock", leads_to=[{"address": "unix:/run/app.sock", "port": None}])
     look = {"reached": True, "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
     settings = settings_of("nginx", {"hosts": ["lb1"], "server": "10.0.1.1:8080"}, "web1")
