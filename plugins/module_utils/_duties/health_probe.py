@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, KIND, HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
@@ -154,11 +154,13 @@ def _change(machine: Machine, health: Any, request: Request, action: Any, timeou
             return None
         # A single bad answer is no news for a balancer either.
         ends = machine.monotonic() + ANSWER_SECONDS
-        while health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1] is not None:
-            if machine.monotonic() + AGAIN_SECONDS >= ends:
-                return False
-            machine.sleep(AGAIN_SECONDS)
-        return True
+
+        def ask() -> str | None:
+            said: str | None = health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1]
+            return said
+
+        said, _took = poll(ask, lambda said: said is None, ANSWER_SECONDS - AGAIN_SECONDS, AGAIN_SECONDS, machine.monotonic, machine.sleep)
+        return said is None
 
     store = machine.store()
     driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock, passes=passes)
