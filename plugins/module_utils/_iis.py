@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
@@ -54,37 +52,16 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     kind = KIND
     found, left = {"state": STARTED}, {"state": STOPPED}
 
-    @staticmethod
-    def key(thing: Thing) -> ThingKey:
-        return thing[:2]
-
-    @staticmethod
-    def subject(key: ThingKey) -> dict[str, Any]:
-        return {"type": key[0], "name": key[1]}
-
-    @staticmethod
-    def label(thing: Thing) -> str:
-        return "%s %s" % thing[:2]
-
-    @staticmethod
-    def state(thing: Thing) -> str:
-        return thing.state
-
-    @staticmethod
-    def shown(thing: Thing) -> dict[str, Any]:
-        return {"type": thing.type, "name": thing.name, "state": thing.state}
-
-    @staticmethod
-    def is_up(thing: Thing) -> bool:
-        return thing.state in (STARTED, STARTING)
-
-    @staticmethod
-    def is_down(thing: Thing) -> bool:
-        return thing.state in (STOPPED, MISSING)
-
-    @staticmethod
-    def is_back(record: Record, thing: Thing) -> bool:
-        return thing.state == STARTED
+    key = staticmethod(lambda thing: thing[:2])
+    subject = staticmethod(lambda key: {"type": key[0], "name": key[1]})
+    key_in = staticmethod(lambda subject: (subject["type"], subject["name"]))
+    label = staticmethod(lambda thing: "%s %s" % thing[:2])
+    state = staticmethod(lambda thing: thing.state)
+    shown = staticmethod(lambda thing: thing._asdict())
+    is_up = staticmethod(lambda thing: thing.state in (STARTED, STARTING))
+    is_down = staticmethod(lambda thing: thing.state in (STOPPED, MISSING))
+    is_back = staticmethod(lambda record, thing: thing.state == STARTED)
+    needs_start = staticmethod(lambda thing: thing.state == STOPPED)
 
     def missing(self, seen: Thing) -> Exception | None:
         return IisError("IIS has no %s." % self.label(seen)) if seen.state == MISSING else None
@@ -92,34 +69,10 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     def view(self, record: Record | None, seen: Thing) -> dict[str, Any]:
         return {"state": seen.state}
 
-    def give_back(self, hold: Hold[Thing], record: Record) -> Iterator[Record | None]:
-        thing = hold.seen
-        condition = self.condition(record, thing)
-        if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
-            hold.tell(self._told_again(hold))
-        if condition == CHANGED_MEANWHILE:
-            self._tell_conflict(hold)
-        elif thing.state == MISSING:
-            hold.tell("%s was running when it was stopped and is not there any more: it was not started." % self.label(thing))
-        elif thing.state == STOPPING:
+    def hindrance(self, hold: Hold[Thing]) -> str | None:
+        if hold.seen.state == STOPPING:
             # Our own stop is under way. When it is down, it can be started.
             self._wait_for(hold)
-            return
-        elif condition not in (NONE, REBOOTED) or thing.state != STARTED:
-            yield dict(record, phase=RESTORING)
-            if thing.state == STOPPED:
-                self._manager.start(self.key(thing))
-                hold.acted = True
-            if not self._await(hold, lambda seen: self.is_back(record, seen)):
-                return
-        yield None
-
-    def targets(self, records: list[Record]) -> list[ThingKey]:
-        if self._request.present:
-            if self._named is None:
-                raise AssertionError("only a release may leave them out")
-            return list(self._named)
-        held = [(record["subject"]["type"], record["subject"]["name"]) for record in reversed(records)]
-        if self._named is None:
-            return self._known + [thing for thing in held if thing not in self._known]
-        return [thing for thing in held if thing in self._named] + [thing for thing in reversed(self._named) if thing not in held]
+        if hold.seen.state == MISSING:
+            return "%s was running when it was stopped and is not there any more: it was not started." % self.label(hold.seen)
+        return None

@@ -99,24 +99,37 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         # The keys of the things of all steps so far.
         self._known: list[Key] = []
 
-    def targets(self, records: list[Record]) -> list[Key]:
-        """The keys of the things of this call, in order. ``records``: all there are, in the order in which the things were stopped."""
-        raise NotImplementedError
+    def to_stop(self, named: list[Key], records: list[Record]) -> list[Key]:
+        """What is stopped if these are to be down, in order. ``records``: all there are, in the order in which the things were stopped."""
+        return named
 
     def missing(self, seen: State) -> Exception | None:
         """The error if there is no such thing; None if there is."""
         raise NotImplementedError
 
-    # What a thing is: its key, how a record names it, its name and state in sentences, what the module returns of it, and how it is.
-    # A subclass has these functions.
+    def hindrance(self, hold: Hold[State]) -> str | None:
+        """Why the thing cannot be started, in a sentence; None if it can. If it can be later, this sets C(hold.waiting_for)."""
+        raise NotImplementedError
+
+    def failure(self, record: Record, seen: State) -> Exception | None:
+        """The error if the thing was started and will not be back by itself."""
+        return None
+
+    # What a thing is: its key, how a record names it and which key that is, its name and state in sentences, what the module returns of it, and how
+    # it is. A subclass has these functions.
     key: Callable[[State], Key]
     subject: Callable[[Key], dict[str, Any]]
+    key_in: Callable[[dict[str, Any]], Key]
     label: Callable[[State], str]
     state: Callable[[State], str]
     shown: Callable[[State], dict[str, Any]]
     is_up: Callable[[State], bool]
     is_down: Callable[[State], bool]
     is_back: Callable[[Record, State], bool]
+    # Whether it must be told to start, so that it is back; whether it is back when it has ended; whether it is started before all others.
+    needs_start: Callable[[State], bool]
+    ends: Callable[[State], bool] = staticmethod(lambda seen: False)
+    is_first: Callable[[Key], bool] = staticmethod(lambda key: False)
 
     def check(self) -> None:
         self._show()
@@ -165,6 +178,34 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             return
         if record is not None and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)
+
+    def give_back(self, hold: Hold[State], record: Record) -> Iterator[Record | None]:
+        condition = self.condition(record, hold.seen)
+        hindrance = self.hindrance(hold)
+        if hold.waiting_for:
+            return
+        if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
+            hold.tell(self._told_again(hold))
+        if condition == CHANGED_MEANWHILE:
+            self._tell_conflict(hold)
+        elif hindrance:
+            hold.tell(hindrance)
+        elif condition not in (NONE, REBOOTED) or not self.is_back(record, hold.seen):
+            record = dict(record, phase=RESTORING)
+            yield record
+            if self.needs_start(hold.seen):
+                self._manager.start(self.key(hold.seen))
+                hold.acted = True
+            if self.ends(hold.seen) and not record.get("started"):
+                # Only now, because the start may be refused. From now on, a thing that is down has run to its end.
+                record = dict(record, started=True)
+                yield record
+            if not self._await(hold, lambda seen: self.is_back(record, seen) or self.failure(record, seen) is not None):
+                return
+            error = self.failure(record, hold.seen)
+            if error:
+                raise error
+        yield None
 
     def more(self, seen: State) -> dict[str, Any]:
         """What a new record says besides."""
@@ -247,6 +288,22 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             if error and self._request.present and self._insists and self.key(seen) not in self._known:
                 raise error
         return found
+
+    def targets(self, records: list[Record]) -> list[Key]:
+        """The keys of the things of this call, in order. ``records``: as for C(to_stop)."""
+        if self._request.present:
+            if self._named is None:
+                raise AssertionError("only a release may leave them out")
+            return self.to_stop(self._named, records)
+        along_with = {self.key_in(record["subject"]): record.get("along_with") for record in reversed(records)}
+        held = sorted(along_with, key=lambda key: not self.is_first(key))
+        if self._named is None:
+            # What is back already stays in the result.
+            return self._known + [key for key in held if key not in self._known]
+        # What was stopped along with another comes back after it. Before, the other might be started as well.
+        # If a release was cut off between the two, only what was stopped along is left.
+        ours = [key for key in held if along_with[key] in self._named or along_with[key] not in held and key in self._named]
+        return ours + [key for key in reversed(self._named) if key not in held]
 
     def _new_record(self, seen: State, events: Events) -> Record:
         order, self._next_order = self._next_order, self._next_order + 1

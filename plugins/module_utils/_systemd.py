@@ -11,14 +11,13 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, DriverError, this_boot
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
@@ -256,6 +255,13 @@ class Services(StoppedInOrder[Unit, str]):
     settled = {"starts": False}
     pause = LOOK_SECONDS
     is_up, is_down, is_back = staticmethod(is_up), staticmethod(is_off), staticmethod(is_back)
+    key = label = staticmethod(lambda unit: unit.name)
+    subject, key_in = staticmethod(lambda name: {"service": name}), staticmethod(lambda subject: subject["service"])
+    state = staticmethod(state_of)
+    shown = staticmethod(lambda unit: {"name": unit.name, "active_state": unit.active_state})
+    needs_start, ends = staticmethod(lambda unit: unit.active_state != "activating"), staticmethod(lambda unit: unit.ends)
+    # A socket cannot be started while its service runs.
+    is_first = staticmethod(lambda name: name.endswith(".socket"))
 
     def __init__(
         self,
@@ -271,35 +277,14 @@ class Services(StoppedInOrder[Unit, str]):
         # With which service each other one is stopped along.
         self._along_with: dict[str, str] = {}
 
-    @staticmethod
-    def key(unit: Unit) -> str:
-        return unit.name
-
-    @staticmethod
-    def label(unit: Unit) -> str:
-        return unit.name
-
-    @staticmethod
-    def subject(name: str) -> dict[str, Any]:
-        return {"service": name}
-
-    @staticmethod
-    def state(unit: Unit) -> str:
-        return state_of(unit)
-
-    @staticmethod
-    def shown(unit: Unit) -> dict[str, Any]:
-        return {"name": unit.name, "active_state": unit.active_state}
-
     def missing(self, seen: Unit) -> Exception | None:
         return SystemdError(self._manager.unknown % seen.name) if seen.load_state == "not-found" else None
 
     def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
         return {"active_state": seen.active_state}
 
-    def give_back(self, hold: Hold[Unit], record: Record) -> Iterator[Record | None]:
+    def hindrance(self, hold: Hold[Unit]) -> str | None:
         unit = hold.seen
-        condition = self.condition(record, unit)
         runs = self._refusing(unit)
         if runs is not None and (not is_up(runs) or self.condition(self._read(runs.name), runs) == STOPPING):
             # Our own stop of it was cut off or is under way. When it is down, both can be started.
@@ -307,58 +292,30 @@ class Services(StoppedInOrder[Unit, str]):
                 self._manager.stop(runs.name)
                 hold.acted = True
             self._wait_for(hold)
-            return
-        if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
-            hold.tell(self._told_again(hold))
-        if condition == CHANGED_MEANWHILE:
-            self._tell_conflict(hold)
-        elif unit.load_state in UNSTARTABLE and not is_up(unit):
-            hold.tell("%s was running when it was stopped and is %s now: it was not started." % (unit.name, unit.load_state))
-        elif runs is not None:
-            hold.tell(
-                "%s was stopped, and %s, which it triggers, is %s: systemd refuses to start it now, so it was left alone."
-                % (unit.name, runs.name, runs.active_state)
+        if unit.load_state in UNSTARTABLE and not is_up(unit):
+            return "%s was running when it was stopped and is %s now: it was not started." % (unit.name, unit.load_state)
+        if runs is not None:
+            return "%s was stopped, and %s, which it triggers, is %s: systemd refuses to start it now, so it was left alone." % (
+                unit.name,
+                runs.name,
+                runs.active_state,
             )
-        elif condition not in (NONE, REBOOTED) or not is_back(record, unit):
-            record = dict(record, phase=RESTORING)
-            yield record
-            if unit.active_state != "activating":
-                self._manager.start(unit.name)
-                hold.acted = True
-            if unit.ends and not record.get("started"):
-                # Only now, because systemd may refuse the start. From now on, a unit that is down has run to its end.
-                record = dict(record, started=True)
-                yield record
-            # It is also down before systemd begins. If it has no job and is down, it has ended again.
-            if not self._await(hold, lambda unit: unit.active_state == "active" or is_down(unit) and not unit.job):
-                return
-            if not is_back(record, hold.seen):
-                raise SystemdError("%s was started and is %s. %s" % (unit.name, hold.seen.active_state, self._manager.hint % unit.name))
-        yield None
+        return None
 
-    def targets(self, records: list[Record]) -> list[str]:
-        if self._request.present:
-            names = self._with_dependents()
-            # After a reboot, systemd does not know the units that are not loaded yet.
-            along = [record["subject"]["service"] for record in records if record.get("along_with") in names]
-            return [name for name in along if name not in names] + names
-        held = [record["subject"]["service"] for record in reversed(records)]
-        # A socket cannot be started while its service runs.
-        held.sort(key=lambda name: not name.endswith(".socket"))
-        if self._named is None:
-            # Services that are back already stay in the result.
-            return self._known + [name for name in held if name not in self._known]
-        along_with = {record["subject"]["service"]: record.get("along_with") for record in records}
-        # What was stopped along with another comes back after it. Before, systemd might start the other as well.
-        # If a release was cut off between the two, only what was stopped along is left.
-        ours = [name for name in held if along_with[name] in self._named or along_with[name] not in held and name in self._named]
-        return ours + [name for name in reversed(self._named) if name not in held]
+    def failure(self, record: Record, seen: Unit) -> Exception | None:
+        # It is also down before systemd begins. If it has no job and is down, it has ended again.
+        if is_back(record, seen) or not is_down(seen) or seen.job:
+            return None
+        return SystemdError("%s was started and is %s. %s" % (seen.name, seen.active_state, self._manager.hint % seen.name))
 
-    def _with_dependents(self) -> list[str]:
+    def to_stop(self, named: list[str], records: list[Record]) -> list[str]:
+        names = self._with_dependents(named)
+        # After a reboot, systemd does not know the units that are not loaded yet.
+        along = [record["subject"]["service"] for record in records if record.get("along_with") in names]
+        return [name for name in along if name not in names] + names
+
+    def _with_dependents(self, services: list[str]) -> list[str]:
         """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
-        services = self._named
-        if services is None:
-            raise AssertionError("only a release may leave them out")
         units: dict[str, Unit] = {}
         names = services
         while names:
