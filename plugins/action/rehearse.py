@@ -19,9 +19,9 @@ from ansible import constants as C
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, run_module, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, run_module, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve

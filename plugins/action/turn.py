@@ -12,7 +12,7 @@ import time
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import (
     LookAction,
     after_rest,
@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._look_action import
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._news import News
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE, args_of, result_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, farewell, is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import OVERHEAD, farewell, is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import COUNTING, is_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, end_if_run_was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside

@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._approving import A
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:

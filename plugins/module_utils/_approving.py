@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
-from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, refusals
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
@@ -51,7 +51,7 @@ def decide(
         if is_ours and event["event_status"] == "Started":
             leave.append({"event_id": event["event_id"], "reason": "started"})
             continue
-        for option, why in refusals(event, is_ours, reading.resource_name, ready, (types or {}).get(fold(event_id))):
+        for option, why in why_not_approve(event, is_ours, reading.resource_name, ready, (types or {}).get(fold(event_id))):
             more = "" if is_ours else " The option allow_other_hosts permits it."
             raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
         approve.append(event["event_id"])

@@ -404,7 +404,7 @@ class Addresses(Driver[Address]):
             "condition": CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, hold.there) if hold.there else NONE,
         }
 
-    def refusals(self, holds: list[Hold[Address]]) -> list[str]:
+    def shortages(self, holds: list[Hold[Address]]) -> list[str]:
         leaving = [hold.there for hold in holds if hold.there and hold.condition in (NONE, TO_CHANGE) and hold.there.state != DOWN]
         short = (self._short(seen.pool, seen.name, self._pools.read(seen.pool)) for seen in leaving)
         return [told for told in short if told]

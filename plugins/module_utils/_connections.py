@@ -28,7 +28,6 @@ from ansible_collections.graceful.azure.plugins.module_utils import _connection_
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
@@ -45,11 +44,6 @@ _SERVED = ("01", "03", "08")
 # FIN_WAIT1, LAST_ACK and CLOSING: the application has closed. What is in their queue is yet to be sent or acknowledged.
 _SENDING = ("04", "09", "0B")
 LISTEN = "0A"
-
-
-# The kinds of records that are written only once the host was idle, as that of the task DRAINED. They prove it also if a person put the hold, and of ports
-# that the host had not then. The records that a run puts tell which ports could be counted, so a new kind need not be here.
-STOPPED_WHEN_IDLE = ("service", "iis")
 
 
 class ConnectionsError(Exception):
@@ -175,17 +169,6 @@ def counted(ports: Iterable[int], proc: str = "/proc", told_apart: Iterable[str]
             )
             uncounted.append({"port": port, "why": why, "unheard": False})
     return Counted(by_peer(connections, told_apart), uncounted)
-
-
-def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:
-    """The ports that could be counted before, by one event in the record of a hold. If nobody listens there now, whoever did was stopped.
-
-    What is stopped only on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
-    """
-    if kind in STOPPED_WHEN_IDLE or (kind, name) == ("task", DRAINED):
-        return set(ports)
-    told = details.get("heard")
-    return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
 
 
 def _why_unheard(port: int, unreadable: str, proc: str) -> str:

@@ -126,7 +126,7 @@ def describe(event: Event) -> str:
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
 
 
-def refusals(event: Event, is_ours: bool, own_name: str | None, ready: Collection[str] | None, event_type: str | None) -> Iterator[tuple[str, str]]:
+def why_not_approve(event: Event, is_ours: bool, own_name: str | None, ready: Collection[str] | None, event_type: str | None) -> Iterator[tuple[str, str]]:
     """Why an event must not be approved: pairs of the option that says otherwise and a sentence without a full stop.
 
     C(is_ours): whether it names the host that is called C(own_name), or need not. C(ready): the names of the VMs that are ready; None permits all.

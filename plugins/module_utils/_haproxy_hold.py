@@ -210,7 +210,7 @@ class Servers(Driver[Server]):
         result.update(found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=hold.name in self._put_right)
         return result
 
-    def refusals(self, holds: list[Hold[Server]]) -> list[str]:
+    def shortages(self, holds: list[Hold[Server]]) -> list[str]:
         """Sentences about the backends in which too few servers would stay in service.
 
         As in the plan, only backends that have the server by its own name count. In a backend that has it only by another name, waiting would not

@@ -328,9 +328,9 @@ class File(HealthFile):
 
 
 class Stopped(Action):
-    """What answers the probe, and is stopped. ``refusals``: the errors that mean that it was not told."""
+    """What answers the probe, and is stopped. ``errors``: which mean that it was not told."""
 
-    refusals: type[Exception]
+    errors: type[Exception]
 
     def __init__(self, on: str, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         self.on = on
@@ -341,7 +341,7 @@ class Stopped(Action):
         """Give it a command, and look until the answer fails, or passes, for the time of one step. What it then does is looked at by whoever calls."""
         try:
             command()
-        except self.refusals as error:
+        except self.errors as error:
             raise Refused(str(error)) from error
         ends = self._monotonic() + STEP_SECONDS
         while self._monotonic() < ends:
@@ -355,7 +355,7 @@ class Service(Stopped):
     """A unit of systemd that answers the probe."""
 
     name = "service"
-    refusals = SystemdError
+    errors = SystemdError
 
     def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         try:

@@ -30,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, check_writable, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class HealthAnswers(Driver[Seen]):
     def _found(self, record: Record | None) -> dict[str, Any]:
         """What was found. An answer that did not pass before the hold may have since, if it is slow to fail: then this tells it."""
         found = dict(record["found"]) if record else {"state": PASSING}
-        if record is None or not found.get("passed", found.get("answered", True)):
+        if record is None or not may_have_passed(found):
             passes = self._passes()
             found.update({} if passes is None else {"passed": passes})
         return found

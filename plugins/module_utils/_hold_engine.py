@@ -114,8 +114,8 @@ class Driver(Generic[State]):
         """What a module returns of the thing."""
         raise NotImplementedError
 
-    def refusals(self, holds: list[Hold[State]]) -> list[str]:
-        """Why nothing may be held now, one sentence each."""
+    def shortages(self, holds: list[Hold[State]]) -> list[str]:
+        """Why nothing may be held now: too few would stay in service. One sentence each."""
         return []
 
     def put(self, hold: Hold[State], events: Events) -> Iterator[Record | None]:
@@ -231,7 +231,7 @@ class Engine(Generic[State]):
             for hold in self.current:
                 # This raises an error if a record would become too large, before the first record is written.
                 self._events(hold.record)
-            self.refused = self.driver.refusals(self.current)
+            self.refused = self.driver.shortages(self.current)
             if self.refused:
                 return
         for _round in range(ROUNDS):

@@ -21,21 +21,22 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, sync_folder, why_lost, write_all
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any, Union
+    from typing import Any
+
+    from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import Types
 
     # A record, with the fields that each kind adds. What is read from disk also has its path.
     Record = dict[str, Any]
     # The events of a record by their ids, each with its since, reason and details.
     Events = dict[str, dict[str, Any]]
-    # What isinstance takes.
-    Types = Union[type[Any], tuple[type[Any], ...]]
 
 VERSION = 1
 DEFAULT_STATE_DIR = "/var/lib/graceful_azure"
@@ -426,7 +427,7 @@ def parse_record(data: bytes, path: str) -> Record:
             or not isinstance(entry.get("details"), dict)
         ):
             raise _damaged(path, "its event %r is not an object with since, reason and details" % event_id)
-    kind = kind_of(record)
+    kind = kind_of(record["kind"])
     for key, fields in kind.objects.items():
         value = record.get(key)
         if not isinstance(value, dict):
@@ -453,55 +454,6 @@ _SHAPE: tuple[tuple[str, Types, str], ...] = (
     ("phase", str, "a string"),
     ("events", dict, "an object"),
 )
-NUMBER = (int, float)
-
-
-class Kind(NamedTuple):
-    """What the records of a kind have besides what all have."""
-
-    # The fields of their objects, by the names of these.
-    objects: dict[str, dict[str, Types]]
-    fields: dict[str, Types] = {}
-    # Objects that they need not have, each with its fields.
-    optional: dict[str, dict[str, Types]] = {}
-    # Whether they lie on a machine of a balancer. All others are about the VM on which they lie.
-    of_balancer: bool = False
-
-
-KINDS = {
-    "haproxy_server": Kind(
-        {
-            "subject": {"socket": str, "backend": str, "server": str},
-            "found": {"admin_state": str, "weight": int},
-            "left": {"admin_state": str, "weight": int},
-            "process": {"pid": int, "started": NUMBER, "identity": (str, type(None))},
-        },
-        of_balancer=True,
-    ),
-    "nginx_server": Kind(
-        {"subject": {"context": str, "upstream": str, "server": str, "file": str}, "found": {"line": str}, "left": {"line": str}}, of_balancer=True
-    ),
-    "service": Kind(
-        {"subject": {"service": str}, "found": {"active_state": str}, "left": {"active_state": str}},
-        {"boot_id": str, "order": int},
-    ),
-    "iis": Kind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}),
-    "cluster": Kind(
-        {"subject": {"type": str, "name": str, "member": str}},
-        {"boot_id": str, "options": dict},
-        {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
-    ),
-    "task": Kind({"subject": {"name": str}}, {"done": bool}),
-    "health_probe": Kind(
-        {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
-        {"boot_id": str, "clock": NUMBER},
-    ),
-}
-
-
-def kind_of(record: Record) -> Kind:
-    """Another release may know more kinds."""
-    return KINDS.get(record["kind"], Kind({}))
 
 
 def check_folder(state_dir: str, create: bool = False) -> None:

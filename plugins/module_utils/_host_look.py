@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, kind_of
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
@@ -62,7 +63,7 @@ def marks(entries: Iterable[Any], machine: Machine, details: dict[str, Any]) -> 
 
 def _duty(entry: Any, machine: Machine) -> Any:
     # Most looks need none of it.
-    from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 
     return read(entry, type(machine)).on(machine)
 
@@ -150,7 +151,7 @@ class Look:
     def _see_records(self) -> None:
         try:
             # A balancer may run on this host or, in tests, share its folder. The look at the balancer returns its records.
-            self.seen["holds"] = [record for record in self.host.records() if not kind_of(record).of_balancer]
+            self.seen["holds"] = [record for record in self.host.records() if not kind_of(record["kind"]).of_balancer]
         except HoldError as error:
             # None says that the holds are unknown, and not that there are none.
             self.seen.update(holds=None, fatal=str(error))

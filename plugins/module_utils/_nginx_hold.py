@@ -332,7 +332,7 @@ class Servers(Driver[Server]):
         result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
         return result
 
-    def refusals(self, holds: list[Hold[Server]]) -> list[str]:
+    def shortages(self, holds: list[Hold[Server]]) -> list[str]:
         """Sentences about the upstreams in which too few servers would stay in service."""
         if self._min_in_service is None:
             return []

@@ -204,10 +204,11 @@ left:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, heard_by, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, check_ports, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, list_records
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool, not_in_pools
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 LOOK_SECONDS = 0.5

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import plain_paths, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import plain_paths, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 MACHINE, CONTROLLER = "machine", "controller"

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS as _ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, OUT_NAMES
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -60,6 +61,8 @@ BALANCER = tuple(f"{PREFIX}{option}" for option in _OPTIONS if option != "timeou
 """The variables that tell of a single balancer."""
 DUTIES = (LIST, *BALANCER, *STEPS)
 """The variables in whose place C(graceful_azure_duties) is."""
+WAITING = tuple(name for name, duty in ON_HOST.items() if duty.needs_idle)
+"""The types of steps that waited until the host was idle."""
 
 
 def names() -> tuple[str, ...]:
@@ -100,7 +103,7 @@ def entries_of(values: Variables) -> list[Json]:
     """The entries of C(graceful_azure_duties) that say the same, in their order, as far as the variables can be understood."""
     before, after = BACK_NAMES
     steps = entries_of_steps(values)
-    waiting = next((number for number, step in enumerate(steps) if step.get("type") in ("service", "iis") or step.get("name") == AFTER), len(steps))
+    waiting = next((number for number, step in enumerate(steps) if str(step.get("type")) in WAITING or step.get("name") == AFTER), len(steps))
     return [*_file(after, "back", values), *steps[:waiting], *_traffic(values), *steps[waiting:], *_file(before, "back", values)]
 
 

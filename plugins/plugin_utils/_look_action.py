@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD, ask_machine, is_windows
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import OVERHEAD, ask_machine, is_windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words, was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables

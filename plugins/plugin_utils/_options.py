@@ -18,7 +18,7 @@ from typing import Any
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
 Called = Callable[[str], str]

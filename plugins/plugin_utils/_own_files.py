@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Options, Result, StepJson
 
 DONE = "graceful_azure_done"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Variables
 
 

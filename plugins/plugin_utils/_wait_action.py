@@ -18,7 +18,7 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows, run_module
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_windows, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import last_words, printable, was_killed
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 

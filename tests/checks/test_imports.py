@@ -22,7 +22,7 @@ FILES = sorted(path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*
 
 # What is seen of hosts, machines and events, what results say, and what a duty is in general: each duty reads it.
 BASES = tuple(f"plugin_utils/_duties/{name}.py" for name in ("duty", "on_host", "servers", "traffic"))
-LISTS = tuple(f"plugin_utils/_duties/{name}.py" for name in ("groups", "listed", "registry"))
+LISTS = tuple(f"plugin_utils/_duties/{name}.py" for name in ("groups", "listed", "all_types"))
 SEEN = (
     *BASES,
     *(f"plugin_utils/_planning/{name}.py" for name in ("addresses", "document", "events", "hosts", "memory", "places", "verdicts")),
@@ -30,7 +30,7 @@ SEEN = (
 )
 DUTIES = tuple(path for path in FILES if path.startswith("plugin_utils/_duties/") and path not in BASES)
 # On the machine's side, a file for each type. The others are what all of them share.
-SHARED = ("duty", "in_order", "machine", "options", "registry", "stopped")
+SHARED = ("duty", "in_order", "machine", "options", "all_types", "stopped")
 TYPES = tuple(path for path in FILES if path.rpartition("/")[0] == "module_utils/_duties" and Path(path).stem not in SHARED)
 BOTH_SIDES = tuple(path for path in FILES if path.startswith("module_utils/_duties/both_sides/"))
 KINDS = [Path(path).stem for path in TYPES]
@@ -44,14 +44,14 @@ LAYERS = [
     ("module_utils/_handle.py",),
     ("module_utils/_duties/in_order.py",),
     tuple(f"module_utils/_{name}.py" for name in ("answer", "approval_record", "host_look")),
-    ("module_utils/_duties/registry.py",),
+    ("module_utils/_duties/all_types.py",),
     TYPES,
     ("module_utils/_duties/*",),
     tuple(f"module_utils/_{name}*.py" for name in (*KINDS, "health_actions", "stopped_in_order", "systemd")),
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
-PURE_UTILS = [*BOTH_SIDES, *(f"module_utils/_{name}.py" for name in ("azure_access", "duties/options", "events", "pools", "record_names", "spellings"))]
+PURE_UTILS = [*BOTH_SIDES, *(f"module_utils/_{name}.py" for name in ("azure_access", "duties/options", "events", "pools", "record_kinds", "spellings"))]
 PURE = [path for path in FILES if path.startswith("plugin_utils/") and path.split("/")[1] in ("_planning", "_duties", "_steps")]
 
 

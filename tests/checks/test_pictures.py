@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties import registry
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties import all_types
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_page, page
 
@@ -85,7 +85,7 @@ def test_the_overview_names_all_that_gives_work_to_a_vm():
     """But for the user's own task files, and what is not in front of a VM but on it."""
     words = (ROOT / "docs" / "overview.svg").read_text(encoding="utf-8").lower()
     named = {"azure_load_balancer": "azure load balancer", "health_probe": "health probe", "redis_sentinel": "redis"}
-    for name in sorted({*registry.TRAFFIC, *registry.ON_HOST} - {registry.CUSTOM, registry.NONE, "service", "tasks", "iis"}):
+    for name in sorted({*all_types.TRAFFIC, *all_types.ON_HOST} - {all_types.CUSTOM, all_types.NONE, "service", "tasks", "iis"}):
         assert f"{named.get(name, name)}" in words.partition("</style>")[2], name
     assert "application gateway" in words.partition("</style>")[2]
 

@@ -15,8 +15,8 @@ import sys
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside, _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 
 from tests.support.calls import call
 from tests.support.checkout import BUILD

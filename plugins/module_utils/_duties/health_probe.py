@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, check_ports, heard_by, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, check_ports, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
     ONCE,
@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 

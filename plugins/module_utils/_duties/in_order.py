@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 

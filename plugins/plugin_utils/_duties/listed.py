@@ -19,10 +19,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
     type_mistake,
     unknown_options,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import CUSTOM, NONE, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import CUSTOM, NONE, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 

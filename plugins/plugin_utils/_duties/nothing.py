@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import OUT_NAMES, OUT_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import DRAINED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Record
 

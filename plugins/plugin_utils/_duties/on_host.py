@@ -49,7 +49,7 @@ class HostDuty(Duty):
         return {**{key: options.get(key) for key in self.options}, "out": True, "in": True}
 
     def looks(self, group: StepGroup) -> list[Options]:
-        """Its entries, as a look at the host needs them to tell whether it is off duty (C(module_utils/_duties/registry.py))."""
+        """Its entries, as a look at the host needs them to tell whether it is off duty (C(module_utils/_duties/all_types.py))."""
         return [{"type": self.name, "name": step["name"], **{key: step[key] for key in self.options}} for step in group["steps"]]
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:

@@ -149,7 +149,7 @@ class TrafficDuty(Duty):
         return True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
-        """Its own settings, besides those that all kinds have (C(settings_of) in C(registry.py)). C(host): the host's name in the inventory."""
+        """Its own settings, besides those that all kinds have (C(settings_of) in C(all_types.py)). C(host): the host's name in the inventory."""
         return {}
 
     def completed(self, options: Options, host: str, address: str | None) -> Options:

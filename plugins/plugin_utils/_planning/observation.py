@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import APART
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Document, DocumentError, Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, ask_rules, meet_events, name_members
@@ -86,7 +86,7 @@ def observe(document: Document) -> Observed:
         _note_heard(host)
         _note_lost_records(host, events)
         _take_result(host, events, document)
-    _note_refusals(hosts, events, now)
+    _note_failed_approvals(hosts, events, now)
     of_balancers = dict.fromkeys(reason for host in hosts.values() for reason in host.blind if reason.kind is Kind.BALANCER)
     faults = [*of_balancers, *reasons(Kind.MISTAKE, (event.unasked or "" for event in events.values()))]
     return Observed(document, hosts, events, addresses, faults, memory.first_found)
@@ -252,7 +252,7 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
         host.failing_since = document.now if host.memory.failing_since is None else host.memory.failing_since
 
 
-def _note_refusals(hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
+def _note_failed_approvals(hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
     """Since when the approval of each event has failed, whichever host tried."""
     last_steps = [host.memory.last_step for host in hosts.values() if host.failure is not None]
     refused = {fold(event_id) for last in last_steps if last and last.role == "approve_event" for event_id in last.event_ids}

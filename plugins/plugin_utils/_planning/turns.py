@@ -33,9 +33,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host

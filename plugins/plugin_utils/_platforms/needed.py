@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 

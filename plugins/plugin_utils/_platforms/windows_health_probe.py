@@ -23,8 +23,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     Stopped,
     mark_of,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Entry, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted, is_loopback
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import status_of
@@ -112,7 +112,7 @@ class Site(Stopped):
     """A site of IIS that answers the probe."""
 
     name = "iis_site"
-    refusals = _iis.Refused
+    errors = _iis.Refused
 
     def __init__(self, site: str, iis: WindowsIis, monotonic: Callable[[], float], sleep: Pause) -> None:
         super().__init__(site, monotonic, sleep)

@@ -17,8 +17,8 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
@@ -32,8 +32,8 @@ from ansible_collections.graceful.azure.plugins.modules import (
     scheduled_events_info,
     scheduled_events_wait,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import Pause, plain_paths
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Health

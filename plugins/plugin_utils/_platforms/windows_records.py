@@ -27,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     path_aside,
     record_name,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_windows_path
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_windows_path
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Seen, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import refusals
+from ansible_collections.graceful.azure.plugins.module_utils._events import why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -58,7 +58,7 @@ def is_still_so(expected: Mapping[str, Json], read: Result) -> bool:
     standing = {fold(event["event_id"]): event for event in read.get("events") or ()}
     if not set(map(fold, expected)) <= set(standing):
         return False
-    return not any(any(refusals(standing[fold(event_id)], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
+    return not any(any(why_not_approve(standing[fold(event_id)], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
 
 
 def failure_outside(done: Iterable[Result]) -> str | None:
@@ -126,7 +126,7 @@ def progress_outside(
             continue
         ids.append(event["event_id"])
         is_ours = resource_name.lower() in {name.lower() for name in event["resources"]}
-        refused.extend(why for _option, why in refusals(event, is_ours, resource_name, ready_resources or [resource_name], None))
+        refused.extend(why for _option, why in why_not_approve(event, is_ours, resource_name, ready_resources or [resource_name], None))
     result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
     absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]
     return {"ids": ids, "absent": absent, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}

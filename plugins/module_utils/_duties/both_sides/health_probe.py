@@ -11,6 +11,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural
 
 if TYPE_CHECKING:
@@ -144,12 +145,6 @@ def is_untold(look: Mapping[str, Any]) -> bool:
         # Who has taken it out has seen to that. But nobody at all answers neither a probe nor a request.
         return not look["probe"]["answered"] and answer["action"] not in STOPPED
     return not may_have_passed(answer.get("found"))
-
-
-def may_have_passed(found: Mapping[str, Any] | None) -> bool:
-    """Whether the URL passed before the hold or since, or nobody asked there. C(found): that of the record."""
-    known = found or {}
-    return bool(known.get("passed", known.get("answered", True)))  # older releases only noted whether anybody answered
 
 
 def not_passing(look: Mapping[str, Any]) -> str | None:

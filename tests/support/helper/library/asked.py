@@ -33,7 +33,7 @@ def handle(request, still_wanted=lambda: None):
         answer["changed"] = True
     elif do == "load":
         # Nothing of it was loaded while the archive of the module was there.
-        from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import types
+        from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import types
 
         answer["types"] = sorted(types())
     elif do == "tell":

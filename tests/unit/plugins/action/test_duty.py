@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.action import duty, duty_info
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import class_of, types
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import class_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils import _duty_action
 
 from tests.support.azure import POOL

@@ -15,9 +15,9 @@ import yaml
 from ansible_collections.graceful.azure.plugins.module_utils import _cluster_kubernetes
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes import ANNOTATION, WHY, Kubernetes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._duties.registry import read
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
 from tests.support.checkout import ROOT

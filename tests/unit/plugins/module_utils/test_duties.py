@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 import requests
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES as CLUSTERS
-from ansible_collections.graceful.azure.plugins.module_utils._duties import registry
+from ansible_collections.graceful.azure.plugins.module_utils._duties import all_types
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import types
 
 from tests.support.azure import POOL
 from tests.support.azure_here import Here
@@ -32,7 +32,7 @@ AZURE = {"type": "azure_load_balancer", "pool": POOL, "address": "a"}
 
 class TestEntries:
     def test_every_type_is_read_with_its_defaults(self):
-        (haproxy, nginx, probe, azure, tasks, service, *clusters) = registry.read_list(
+        (haproxy, nginx, probe, azure, tasks, service, *clusters) = all_types.read_list(
             [HAPROXY, NGINX, PROBE, AZURE, {"type": "tasks", "out": "out.yml"}, "app", {"type": "consul"}], Machine
         )
         assert (haproxy.name, haproxy.options["socket"], haproxy.options["quiet"], haproxy.options["state"]) == ("haproxy", "/run/haproxy/admin.sock", 3, None)
@@ -41,22 +41,22 @@ class TestEntries:
         assert (service.duty.type, service.name) == ("service", "app") and clusters[0].options["url"]
 
     def test_the_types_are_those_of_the_contract(self):
-        assert {*registry.types()} == {*("haproxy nginx health_probe azure_load_balancer tasks service iis".split()), *CLUSTERS}
-        for kind in registry.types():
-            assert registry.class_of(kind).type == kind
-        traffic = {kind for kind in registry.types() if registry.class_of(kind).traffic}
+        assert {*all_types.types()} == {*("haproxy nginx health_probe azure_load_balancer tasks service iis".split()), *CLUSTERS}
+        for kind in all_types.types():
+            assert all_types.class_of(kind).type == kind
+        traffic = {kind for kind in all_types.types() if all_types.class_of(kind).traffic}
         assert traffic == {"haproxy", "nginx", "health_probe", "azure_load_balancer"}
 
-    @pytest.mark.parametrize("file", [*registry.FILES.values(), registry.MEMBERS])
-    def test_the_registry_names_the_calls_of_each_file(self, file):
+    @pytest.mark.parametrize("file", [*all_types.FILES.values(), all_types.MEMBERS])
+    def test_the_list_names_the_calls_of_each_file(self, file):
         """They are known before a file is loaded."""
         assert set(file.load().CALLS) == set(file.calls)
 
-    @pytest.mark.parametrize("kind", registry.types())
+    @pytest.mark.parametrize("kind", all_types.types())
     def test_their_options_are_those_of_the_settings(self, kind):
         """What the settings accept, the machine takes, in the same types."""
-        there, here = types()[kind], registry.class_of(kind)
-        assert set(types()) == set(registry.types()) and (here.once, here.needs_name, here.name_pattern) == (there.once, there.needs_name, there.name_pattern)
+        there, here = types()[kind], all_types.class_of(kind)
+        assert set(types()) == set(all_types.types()) and (here.once, here.needs_name, here.name_pattern) == (there.once, there.needs_name, there.name_pattern)
 
         def plain(specs):
             # A task file is on the controller. On the machine its path is a word.
@@ -98,12 +98,12 @@ class TestEntries:
     )
     def test_mistakes_name_the_option(self, entry, said):
         with pytest.raises(ValueError) as told:
-            registry.read_list([entry], Machine)
+            all_types.read_list([entry], Machine)
         assert str(told.value).startswith(said) and str(told.value).endswith(".")
 
     def test_all_mistakes_are_told_at_once(self):
         with pytest.raises(ValueError) as told:
-            registry.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], Machine)
+            all_types.read_list([{"type": "tasks"}, "app", "app", PROBE, dict(PROBE, name="other")], Machine)
         assert str(told.value) == (
             "duties[0]: neither out nor back is set; give at least one task file; duties[2].name: 'app' stands in duties[1] already;"
             " give each entry a name of its own;"
@@ -152,8 +152,8 @@ class Door(Bell):
 @pytest.fixture(name="world")
 def make_world(monkeypatch):
     made_up = SimpleNamespace(DUTIES={"bell": Bell, "door": Door}, CALLS={})
-    monkeypatch.setattr(registry, "FILES", {})
-    monkeypatch.setattr(registry, "MEMBERS", registry.File(lambda: made_up, ()))
+    monkeypatch.setattr(all_types, "FILES", {})
+    monkeypatch.setattr(all_types, "MEMBERS", all_types.File(lambda: made_up, ()))
     monkeypatch.setattr(Bell, "world", {"door": "in", "bell": "in", "gong": "in", "acts": [], "asked": []})
     return Bell.world
 

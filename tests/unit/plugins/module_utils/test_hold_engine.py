@@ -199,7 +199,7 @@ def test_a_record_that_would_be_too_large_touches_nothing(lamps, log):
 
 
 def test_nothing_is_changed_where_the_driver_says_why(lamps, log):
-    lamps.refusals = lambda holds: ["%s must stay lit" % hold.name for hold in holds]
+    lamps.shortages = lambda holds: ["%s must stay lit" % hold.name for hold in holds]
     assert run(lamps).refused == ["a must stay lit", "b must stay lit"] and log == []
 
 

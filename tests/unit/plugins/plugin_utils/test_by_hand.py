@@ -10,7 +10,7 @@ import time
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import Options, Target, decide, lines, read_options, read_places, released
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NextLook
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of, types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import GIVEN, OF_DUTIES, names_for_role, names_for_run, read_role, read_settings
 
 from tests.support.checkout import ROOT

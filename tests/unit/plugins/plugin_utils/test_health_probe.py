@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import health_answer
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe as words
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge

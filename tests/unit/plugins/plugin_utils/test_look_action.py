@@ -19,7 +19,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.graceful.azure.plugins.action.turn import ActionModule
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import OVERHEAD
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import OVERHEAD
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
 
 from tests.support.patience import patient, until

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 

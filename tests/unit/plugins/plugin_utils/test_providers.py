@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.haproxy import has_no_server
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import DocumentError, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe

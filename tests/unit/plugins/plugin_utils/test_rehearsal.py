@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 

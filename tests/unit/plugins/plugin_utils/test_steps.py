@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.registry import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, events_of_hold
 
@@ -300,7 +300,7 @@ class TestEvents:
             "No scheduled event names this host, so there is nothing to stop it for. To do so all the same, name an event of your own in drain_host_event_ids."
         )
 
-    def test_the_record_names_the_host(self):
+    def test_the_record_kinds_the_host(self):
         assert self.told(asked={"events": [self.EVENT]}, host="web1")["details"]["E1"].items() >= {"event_type": "Reboot", "host": "web1"}.items()
         given = {"E1": {"host": "web9", "heard": [1]}}
         assert self.told(event_ids=["e1", "E2"], event_details=given, host="web1", heard=[80])["details"] == {

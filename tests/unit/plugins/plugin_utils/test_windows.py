@@ -19,8 +19,8 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, record_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_connections, windows_iis, windows_records, windows_services
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute, is_windows, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.registry import is_absolute, is_windows, told_by
 
 from tests.support.checkout import ROOT
 from tests.support.patience import patient

@@ -1,0 +1,97 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The kinds of records: what those of each have, and what they tell. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, Union
+
+    # What isinstance takes.
+    Types = Union[type[Any], tuple[type[Any], ...]]
+
+# The names of the records that are notes: what they hold changes nothing on the machine, it tells the next run how far the host has come.
+
+# The role approve_event approved through this VM.
+APPROVED = "approved"
+# What stands before the host's balancers in its duties is done, so it may go out of these.
+READY_TO_LEAVE = "ready_to_leave"
+# All drain steps of the host are done.
+DRAINED = "drained"
+# One step of the role restore_service was not enough to restore the host.
+RESTORING = "restoring"
+
+NUMBER = (int, float)
+
+
+class Kind(NamedTuple):
+    """What the records of a kind have besides what all have."""
+
+    # The fields of their objects, by the names of these.
+    objects: dict[str, dict[str, Types]]
+    fields: dict[str, Types] = {}
+    # Objects that they need not have, each with its fields.
+    optional: dict[str, dict[str, Types]] = {}
+    # Whether they lie on a machine of a balancer. All others are about the VM on which they lie.
+    of_balancer: bool = False
+    # Whether they are written only once the host was idle. They prove it also if a person put the hold, and of ports that the host had not then.
+    when_idle: bool = False
+
+
+KINDS = {
+    "haproxy_server": Kind(
+        {
+            "subject": {"socket": str, "backend": str, "server": str},
+            "found": {"admin_state": str, "weight": int},
+            "left": {"admin_state": str, "weight": int},
+            "process": {"pid": int, "started": NUMBER, "identity": (str, type(None))},
+        },
+        of_balancer=True,
+    ),
+    "nginx_server": Kind(
+        {"subject": {"context": str, "upstream": str, "server": str, "file": str}, "found": {"line": str}, "left": {"line": str}}, of_balancer=True
+    ),
+    "service": Kind(
+        {"subject": {"service": str}, "found": {"active_state": str}, "left": {"active_state": str}},
+        {"boot_id": str, "order": int},
+        when_idle=True,
+    ),
+    "iis": Kind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
+    "cluster": Kind(
+        {"subject": {"type": str, "name": str, "member": str}},
+        {"boot_id": str, "options": dict},
+        {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
+    ),
+    "task": Kind({"subject": {"name": str}}, {"done": bool}),
+    "health_probe": Kind(
+        {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
+        {"boot_id": str, "clock": NUMBER},
+    ),
+}
+
+
+def kind_of(kind: str) -> Kind:
+    """Another release may know more kinds."""
+    return KINDS.get(kind, Kind({}))
+
+
+def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:
+    """The ports that could be counted before, by one event in the record of a hold. If nobody listens there now, whoever did was stopped.
+
+    What is stopped only on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
+    """
+    if kind_of(kind).when_idle or (kind, name) == ("task", DRAINED):
+        return set(ports)
+    told = details.get("heard")
+    return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
+
+
+def may_have_passed(found: Mapping[str, Any] | None) -> bool:
+    """Whether the URL passed before the hold or since, or nobody asked there. C(found): that of the record of a health probe."""
+    known = found or {}
+    return bool(known.get("passed", known.get("answered", True)))  # older releases only noted whether anybody answered
