@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._file_systems impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
-from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -433,14 +433,14 @@ class Command(Action):
         self._run(self._back)
 
     def _run(self, command: str) -> None:
-        try:
-            status, said, complained = self._run_command(with_time_limit(COMMAND_SECONDS, shlex.split(command)), handle_exceptions=False)
-        except OSError as error:
-            raise Refused("The command %r cannot be run: %s." % (command, error.strerror)) from error
+        called = "The command %r" % command
+        status, said, complained = run_limited(self._run_command, COMMAND_SECONDS, shlex.split(command), called, _refused)
         if status:
-            why = " ".join((complained or said).split())[:300] or "no message"
-            ended = "did not end within %g seconds" % COMMAND_SECONDS if status in TIMED_OUT else "ended with %d" % status
-            raise Refused("The command %r %s: %s. It is run again in the next step." % (command, ended, why))
+            raise _refused("%s ended with %d: %s." % (called, status, " ".join((complained or said).split())[:300] or "no message"))
+
+
+def _refused(told: str) -> Refused:
+    return Refused("%s It is run again in the next step." % told)
 
 
 class Dry(Action):

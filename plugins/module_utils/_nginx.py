@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, read, stat_fields
-from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -221,13 +221,11 @@ class Nginx:
         for option, value in self.arguments.items():
             command += ["-" + option, value]
         enter = self._enter()
-        status, said, complained = self._call(enter + command)
+        status, said, complained = self._call("nginx -t", enter + command)
         if enter and status and complained.startswith("nsenter:"):
             # Not even root may do that in some containers.
-            status, said, complained = self._call(command)
+            status, said, complained = self._call("nginx -t", command)
         self._test_seconds = self._monotonic() - began
-        if status in TIMED_OUT:
-            raise NginxError("nginx -t did not end within %d seconds." % TEST_SECONDS)
         if status:
             told = [line for line in complained.splitlines() if "[emerg]" in line or "[alert]" in line] or [complained]
             raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
@@ -285,11 +283,8 @@ class Nginx:
                 return path
         return "nginx"
 
-    def _call(self, command: list[str]) -> tuple[int, str, str]:
-        try:
-            return self._run_command(with_time_limit(TEST_SECONDS, command), environ_update={"LC_ALL": "C"}, handle_exceptions=False)
-        except OSError as error:
-            raise NginxError("nginx cannot be run: %s." % error.strerror) from error
+    def _call(self, called: str, command: list[str]) -> tuple[int, str, str]:
+        return run_limited(self._run_command, TEST_SECONDS, command, called, NginxError, environ_update={"LC_ALL": "C"})
 
     def _title(self, pid: int) -> str:
         return read(self._proc, pid, "cmdline").replace("\0", " ").strip()
@@ -344,7 +339,7 @@ class Nginx:
 
     def _about(self, pid: int) -> str:
         """What the program of a process says of itself."""
-        status, said, complained = self._call([self._program(pid), "-V"])
+        status, said, complained = self._call("nginx -V", [self._program(pid), "-V"])
         if status:
             raise NginxError("nginx -V failed: %s" % " ".join(complained.split()))
         return said + complained

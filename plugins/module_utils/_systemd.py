@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
-from ansible_collections.graceful.azure.plugins.module_utils._timeout import TIMED_OUT, with_time_limit
+from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -178,20 +178,14 @@ class Systemd:
             raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
 
     def _call(self, *arguments: str) -> str:
-        command = with_time_limit(CALL_SECONDS, ["systemctl", *arguments])
-        try:
-            status, said, complained = self._run_command(
-                command, environ_update={"LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}, handle_exceptions=False
-            )
-        except OSError as error:
-            raise SystemdError("systemctl cannot be run: %s." % error.strerror) from error
-        if status in TIMED_OUT:
-            raise SystemdError("systemctl %s did not end within %g seconds." % (arguments[0], CALL_SECONDS))
+        command, called = ["systemctl", *arguments], "systemctl %s" % arguments[0]
+        environment = {"LC_ALL": "C", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
+        status, said, complained = run_limited(self._run_command, CALL_SECONDS, command, called, SystemdError, environ_update=environment)
         if status == 127:
             raise SystemdError("There is no systemctl on this host: services can be held only on hosts with systemd.")
         if status:
             why = " ".join(complained.split()) or "exit status %d" % status
-            raise Refused("systemctl %s failed: %s" % (arguments[0], why))
+            raise Refused("%s failed: %s" % (called, why))
         return said
 
 

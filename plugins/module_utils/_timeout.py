@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     # The method of AnsibleModule: it returns the exit code, the output and the errors.
     RunCommand = Callable[..., tuple[int, str, str]]
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 TIMED_OUT = (124, 137, -9)
 
 
-def with_time_limit(seconds: float, command: Sequence[str]) -> list[str]:
-    """The command that runs this one for so many seconds at most."""
-    return ["timeout", "-k", "1", "%g" % seconds, *command]
+def run_limited(
+    run_command: RunCommand, seconds: float, command: Sequence[str], called: str, failure: Callable[[str], Exception], **options: Any
+) -> tuple[int, str, str]:
+    """What C(run_command) returns of a command that runs for so many seconds at most. C(called): what sentences call it. C(failure): makes the error
+    to raise if it does not run or end.
+    """
+    try:
+        status, said, complained = run_command(["timeout", "-k", "1", "%g" % seconds, *command], handle_exceptions=False, **options)
+    except OSError as error:
+        raise failure("%s cannot be run: %s." % (called, error.strerror)) from error
+    if status in TIMED_OUT:
+        raise failure("%s did not end within %g seconds." % (called, seconds))
+    return status, said, complained

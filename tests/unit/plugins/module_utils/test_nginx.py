@@ -104,3 +104,10 @@ def test_a_reload_is_over_when_every_new_worker_has_its_title(machine, monkeypat
 
     monkeypatch.setattr(Nginx, "hang_up", reload)
     assert [worker.pid for worker in nginx.reload()] == [102, NEW]
+
+
+@pytest.mark.parametrize(("asked", "said"), [("check", "nginx -t did not end within 30 seconds."), ("version", "nginx -V did not end within 30 seconds.")])
+def test_a_program_that_does_not_end(machine, asked, said):
+    nginx = Nginx(lambda words, **_more: (124, "", ""), str(machine.folder / "nginx.conf"), str(machine.proc)).find()
+    with pytest.raises(NginxError, match=f"^{said}$"):
+        getattr(nginx, asked)()

@@ -974,7 +974,7 @@ class TestSystemctl:
 
     def test_nothing_that_could_run_it(self, monkeypatch, tmp_path):
         monkeypatch.setenv("PATH", str(tmp_path))
-        with pytest.raises(SystemdError, match="systemctl cannot be run: No such file"):
+        with pytest.raises(SystemdError, match="systemctl show cannot be run: No such file"):
             Systemd(run_command).show(["a.service"])
 
     @pytest.mark.parametrize("ending", ["sleep 5", "trap '' TERM; sleep 5; sleep 5"])
