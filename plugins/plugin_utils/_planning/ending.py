@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_given_back,
     is_lost,
     is_owed,
+    is_slow,
     silent_for,
     stood_for,
     unanswered,
@@ -233,7 +234,7 @@ def _looks_again(decided: Decided) -> bool:
     run, number, hosts = decided.observed.run, decided.observed.document.number, decided.observed.hosts.values()
     if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and _is_in_hand(decided, host)) for host in hosts):
         return True
-    if run.check and (_is_slow(decided) or number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts)):
+    if (run.check or run.look_twice) and (is_slow(decided.observed) or number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts)):
         return True
     if not run.look_twice:
         return False
@@ -242,14 +243,6 @@ def _looks_again(decided: Decided) -> bool:
     # The first look at a host has not counted the ports of which only its balancers tell.
     first = 2 if any(host.ports and host.is_told_its_ports for host in hosts) else 1
     return number <= first and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
-
-
-def _is_slow(decided: Decided) -> bool:
-    """Whether a time limit ended the look at a machine, which may answer now. A run bears with it as long."""
-    observed = decided.observed
-    looks = [machine.result.get("cut_off") for machine in observed.document.machines.values()]
-    is_cut_off = any(looks) or any(host.observation.cut_off for host in observed.hosts.values())
-    return is_cut_off and observed.now - observed.run.started < PATIENCE
 
 
 def _is_in_hand(decided: Decided, host: Host) -> bool:

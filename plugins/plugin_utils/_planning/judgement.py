@@ -306,6 +306,23 @@ def failing_for(host: Host, events: Sequence[Event], now: float) -> float:
     return max((now - moment for moment in since if moment is not None), default=0.0)
 
 
+def is_slow(observed: Observed) -> bool:
+    """Whether a time limit ended the look at a machine, which may answer now. A run of one step bears with it as long as one that waits."""
+    looks = [machine.result.get("cut_off") for machine in observed.document.machines.values()]
+    is_cut_off = any(looks) or any(host.observation.cut_off for host in observed.hosts.values())
+    return is_cut_off and observed.now - observed.run.started < PATIENCE
+
+
+def may_be_read_soon(host: Host, observed: Observed) -> bool:
+    """Whether this run looks once more at the balancers of the host that could not be read. Most slow looks are followed by one that tells."""
+    run = observed.run
+    if host.traffic.is_helpless:
+        return False
+    if run.wait:
+        return stood_for(host.blind_since, observed.now) < PATIENCE
+    return (run.check or run.look_twice) and (observed.document.number == 1 or is_slow(observed))
+
+
 def is_lost(host: Host, observed: Observed) -> bool:
     """Whether the host cannot be reached although no known event names it and the settings do not allow it to be off."""
     return not (host.observation.reached or host.fatal or host.settings.may_be_off or observed.events_of(host))

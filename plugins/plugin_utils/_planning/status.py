@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_given_back,
     is_owed,
     maintenance,
+    may_be_read_soon,
     out_by_others,
     silenced_by_own_tasks,
     silent_for,
@@ -198,9 +199,8 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
         return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.not_before_at)
     if host.blind and event.prepares:
-        # A run that waits asks again. Most slow looks are followed by one that tells.
-        may_pass = observed.run.wait and not host.traffic.is_helpless and stood_for(host.blind_since, now) < PATIENCE
-        return Status(_state_so_far(host, event), host.blind) if may_pass else Status("needs_person", host.blind, event.not_before_at)
+        is_soon = may_be_read_soon(host, observed)
+        return Status(_state_so_far(host, event), host.blind) if is_soon else Status("needs_person", host.blind, event.not_before_at)
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:

@@ -426,8 +426,8 @@ def known_events(observed: Observed) -> list[list[str]]:
 
 
 def _is_spared(began: float | None, cut_off: float, observed: Observed) -> bool:
-    """Whether a machine is not looked at because the last look at it was cut off. So it delays every second pass at most. In check mode nothing waits."""
-    return began is not None and 0 <= observed.now - began < 2 * cut_off and not observed.run.check
+    """Whether a machine is not looked at because the last look at it was cut off. So it delays every second pass at most. A run of one step has few."""
+    return began is not None and 0 <= observed.now - began < 2 * cut_off and observed.run.wait
 
 
 def _is_quick(role: str | None, state: str) -> bool:

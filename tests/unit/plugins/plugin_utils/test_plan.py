@@ -2600,6 +2600,30 @@ class TestNobodyWatches:
         model.down_balancers.clear()
         model.until(lambda outcome: state(outcome, "web1") == "draining")
 
+    @pytest.mark.parametrize("mode", [{"look_twice": True}, {"check": True}], ids=["one step", "check mode"])
+    def test_nor_does_a_run_of_one_step_ask_for_somebody_while_it_looks_again(self, mode):
+        def slow_model():
+            model = Model(hosts=3)
+            model.announce("e1", "web1")
+            model.run.update(wait=False, **mode)
+            model.pass_seconds = 11.0
+            model.down_balancers["lb1"] = {"reached": False, "cut_off": 11.0, "error": "did not finish its answer within 11 s", "began": model.now}
+            return model
+
+        model = slow_model()
+        outcome = model.go()
+        assert not outcome["finished"] and state(outcome, "web1") == "waiting"
+        model.down_balancers.clear()
+        outcome = model.go()
+        assert state(outcome, "web1") == "draining" and not outcome["failed_run"]
+        model = slow_model()
+        while not model.go()["finished"]:
+            assert state(model.outcome, "web1") == "waiting"
+            # It is not left alone meanwhile, as by a run that has other things to do.
+            assert any("lb1" in turn["name"] and "options" in turn for turns in model.outcome["turns"].values() for turn in turns)
+            model.down_balancers["lb1"]["began"] = model.now
+        assert model.number == 4 and state(model.outcome, "web1") == "needs_person" and model.outcome["failed_run"]
+
     def test_nor_while_an_event_names_it(self):
         model = Model()
         model.announce("e1", "web1")
