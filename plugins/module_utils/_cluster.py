@@ -521,7 +521,20 @@ class Members(Driver[Seen]):
             return [self._stays_in(seen) if record.get(AGAIN) else "%s is in again, although it was taken out for the event" % seen.member]
         if condition == REBOOTED:
             return ["%s is in again since it was booted or restarted" % seen.member]
-        return [seen.left or "%s is not out" % seen.member]
+        return [self._why_waiting(seen, record) or "%s is not out" % seen.member]
+
+    def _why_waiting(self, seen: Seen, record: Record | None) -> str | None:
+        """What keeps it from going out, or being drained, as C(put) says it."""
+        failed = record.get("failed_attempt") if record is not None else None
+        try:
+            attempt = self._member.attempt(seen) if failed is not None else None
+            if seen.ours or failed is not None and attempt is None:
+                return seen.left
+            why = self._member.spare(seen)
+        except MemberError:
+            return seen.left
+        tried: str | None = failed["reason"] if failed is not None and failed["attempt"] == attempt else None
+        return why or tried or seen.left
 
     def stuck(self) -> Exception:
         return MemberError("%s does not do what it is told." % self._member.title)

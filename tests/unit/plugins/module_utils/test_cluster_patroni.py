@@ -12,6 +12,7 @@ import json
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, MemberError, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
+from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster as duties
 
 from tests.support.calls import ScriptedMachine, call
 
@@ -459,6 +460,27 @@ def test_a_cluster_that_cannot_spare_the_leader_is_waited_for(tmp_path):
     waits = hold(tools, tmp_path)
     assert not waits["changed"] and not waits["done"] and waits["waiting_for"].startswith("no other member")
     assert tools.sent == []
+
+
+def test_an_act_and_a_look_give_one_reason(tmp_path):
+    """Otherwise the lines of a run tell two in turn."""
+
+    def still_on(tools):
+        return duties.DUTIES["patroni"]("db", check_options(Patroni, {"member": "db1"})[0], ScriptedMachine(tools=tools, state_dir=str(tmp_path))).still_on()
+
+    tools = Tools(without(CLUSTER, "db2", "db3"))
+    assert still_on(tools) == [f"Patroni (db): {hold(tools, tmp_path)['waiting_for']}"]
+    # A switchover that brought no other leader.
+    tools = Tools()
+    tools.answers[("POST", "/switchover")] = (503, "Switchover failed")
+    hold(tools, tmp_path)
+    told = hold(tools, tmp_path)["waiting_for"]
+    assert "Switchover failed" in told and still_on(tools) == [f"Patroni (db): {told}"]
+    tools.become(SWITCHING)
+    assert still_on(tools) == ["Patroni (db): PostgreSQL on db1 is stopping, and must run again first"]
+    tools.answers[("GET", "/patroni")] = (500, "")
+    tools.become(CLUSTER, leads=True)
+    assert still_on(tools) == ["Patroni (db): db1 is the leader"]
 
 
 def test_with_force_the_cluster_is_not_asked(tmp_path):

@@ -190,6 +190,10 @@ def test_a_member_of_a_cluster(store, monkeypatch):
         return still_on([entry], ScriptedMachine(store, tools))
 
     assert look() == ["The tower (gong): north is not out"]
+    # What keeps the act from taking it out is said as the act says it.
+    Bell.spared = False
+    assert look() == [f"The tower (gong): {take()['waiting_for']}"] == ["The tower (gong): no other bell rings"]
+    Bell.spared = True
     take()
     assert look() == []
     Bell.rings = 2
