@@ -439,7 +439,9 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
         (held if others else notes if _is_note(record) else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
     things = things or notes
     if things:
-        yield f"{name}: {'would be ' if check else ''}released{'' if conflicts else ' and put back as it was found'}: {', '.join(things)}."
+        # What somebody else has changed stays as it is, and only its record is deleted: that is what has changed on the machine.
+        how = f", {'with its record' if len(things) == 1 else 'with their records'} deleted" if conflicts else " and put back as it was found"
+        yield f"{name}: {'would be ' if check else ''}released{how}: {', '.join(things)}."
     if held:
         yield f"{name}: {'would stay' if check else 'stays'} held: {', '.join(held)}."
     yield from (f"{name}: {conflict}" for conflict in conflicts)

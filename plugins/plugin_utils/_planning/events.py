@@ -58,6 +58,16 @@ class Event(EventMemory):
         return label_of(self.event_type, self.event_id, self.description)
 
     @property
+    def is_rehearsal(self) -> bool:
+        """Whether it is made up. Then no impact comes, whatever its NotBefore says."""
+        return self.description == REHEARSAL
+
+    @property
+    def announced_by(self) -> str:
+        """Who says when it starts and ends, as people read it."""
+        return "the simulator" if self.is_rehearsal else "Azure"
+
+    @property
     def decided_by(self) -> Rule:
         """The rule that decides. Only for an event for which the rules were asked."""
         if self.rule is None:

@@ -91,4 +91,4 @@ def _silent(host: Host, place: Place) -> str | None:
         return None
     if host.observation.asked:
         return f"{host.name}: {host.observation.unanswered}" if host.observation.unanswered else None
-    return f"{host.name} has not been asked yet" if place.health == NOBODY else None
+    return f"the next look asks whether {host.name} answers" if place.health == NOBODY else None

@@ -118,7 +118,7 @@ def decision(decided: Decided, statuses: Statuses, host: Host) -> Decision:
         "state": status.state,
         "reason": status.reason,
         "since": host.memory.state_since if host.memory.state == status.state else observed.now,
-        "until": status.until if status.until is not None and status.until > observed.now else None,
+        "until": _until(status, event, observed.now),
         "until_is": _until_is(status, event),
         "tried_again": status.tried_again,
         "kind": status.kind,
@@ -126,6 +126,12 @@ def decision(decided: Decided, statuses: Statuses, host: Host) -> Decision:
         "event_id": event.event_id if event else None,
         "events": [each.event_id for each in observed.events_of(host) if each.standing],
     }
+
+
+def _until(status: Status, event: Event | None, now: float) -> float | None:
+    """The time of a status, if it is still to come. A rehearsal is over before its event would start."""
+    never_comes = event is not None and event.is_rehearsal and status.until == event.not_before_at
+    return None if status.until is None or status.until <= now or never_comes else status.until
 
 
 def _until_is(status: Status, event: Event | None) -> str:
@@ -212,7 +218,7 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     approval = decided.approvals[event.key]
     if event.approved:
         again = "is in rotation, although it is approved, and goes out again; " if event.prepares and host.in_rotation else ""
-        return Status("approved", _with_failure(host, (Reason(Kind.STATE, f"{again}waits until Azure starts it"),)), event.not_before_at)
+        return Status("approved", _with_failure(host, (Reason(Kind.STATE, f"{again}waits until {event.announced_by} starts it"),)), event.not_before_at)
     if wait and not decided.step(host):
         return Status("waiting", _with_failure(host, wait.why), wait.until)
     if not event.prepares:
@@ -240,7 +246,7 @@ def _status_silent(decided: Decided, host: Host, event: Event) -> Status:
         return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
     silence = Reason(Kind.UNREAD, host.silence)
     if event.approved and event.sent_through:
-        approved = Reason(Kind.STATE, f"was approved through {event.sent_through}; waits until Azure starts it")
+        approved = Reason(Kind.STATE, f"was approved through {event.sent_through}; waits until {event.announced_by} starts it")
         return Status("approved", (*_with_failure(host, (approved,)), silence), event.not_before_at)
     why = decided.drains[host.name].busy
     ways = " or ".join(ways_outside(event, observed))
@@ -286,7 +292,7 @@ def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float)
         return (Reason(Kind.UNREAD, f"has not answered for {seconds} s" if seconds else "does not answer"),)
     if not event.prepares:
         return (Reason(Kind.STATE, "the event has started"),)
-    return busy or (Reason(Kind.STATE, "stays out until Azure says that the event is over"),)
+    return busy or (Reason(Kind.STATE, f"stays out until {event.announced_by} says that the event is over"),)
 
 
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:

@@ -321,7 +321,7 @@ class TestLines:
         assert said[0] == "web1: released and put back as it was found: HAProxy server www/web1."
         assert [line.partition(". ")[0] for line in said[1:]] == (["web1: Reboot E1 still names it"] if standing else [])
         said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], True))
-        assert said[:2] == ["web1: would be released: HAProxy server www/web1.", "web1: it was left alone"]
+        assert said[:2] == ["web1: would be released, with its record deleted: HAProxy server www/web1.", "web1: it was left alone"]
 
     def test_after_a_release_for_one_of_two_events(self):
         record = self.held()

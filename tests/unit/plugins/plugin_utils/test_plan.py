@@ -645,6 +645,26 @@ def test_what_a_killed_rehearsal_left_is_told_as_rehearsed():
     assert result(outcome, "e1")["outcome"] == "cancelled" and _table(outcome)[0] == "rehearsed Reboot e1 (vm_web1): over"
 
 
+def test_nobody_says_of_a_rehearsed_event_that_azure_starts_it():
+    model = Model()
+    model.announce("e1", "web1", description=REHEARSAL)
+    told = []
+
+    def note(outcome):
+        told.append(outcome["hosts"]["web1"])
+        return model.posted
+
+    model.until(note)
+    told.append(model.go()["hosts"]["web1"])
+    assert [(said["state"], said["reason"], said["until"]) for said in told[-2:]] == [
+        ("ready", "is being approved", None),
+        ("approved", "waits until the simulator starts it", None),
+    ]
+    assert any(said["state"] == "draining" and said["until"] for said in told), "the time to drain counts as for any event"
+    model.start("e1")
+    assert model.go()["hosts"]["web1"]["reason"] == "stays out until the simulator says that the event is over"
+
+
 def test_a_not_before_that_stays_the_same_is_told_as_the_same_moment():
     """The service tells the time in whole seconds, so how long it still is until NotBefore is never exact."""
     model = Model(hosts=3)

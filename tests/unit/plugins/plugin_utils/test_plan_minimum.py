@@ -31,7 +31,7 @@ def target(name, health, asked=False, unanswered=None, ask=ASK):
         (NOBODY, {"asked": True}, None),
         (NOBODY, {"asked": True, "unanswered": "status 500"}, "1 of 2 in service in pool web (web2: status 500), 1 must stay"),
         # The next look asks it, within seconds.
-        (NOBODY, {}, "web2 has not been asked yet"),
+        (NOBODY, {}, "the next look asks whether web2 answers"),
         # There is nothing to ask.
         (NOBODY, {"ask": {}}, None),
         # Something accepts its connections, and what it answers says more.
