@@ -21,7 +21,7 @@ def test_every_event_with_its_rule_and_what_why_and_when(site):
     for words in (
         f"Redeploy {first} (web1): Scheduled, not before",
         "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved",
-        "preparing begins at once; deadline",
+        "preparing begins at once; to be ready by",
         "web1: draining: next it goes out of its balancer",
         f"Freeze {second} (web2): Scheduled, not before",
         "rule 'short freezes' decides (when: event_type == 'Freeze' && duration_in_seconds == `2`): left alone",

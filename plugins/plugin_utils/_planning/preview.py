@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -114,6 +115,20 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
         yield f"{name}: {status.state}: {'; '.join(filter(None, [words(said), *more]))}"
 
 
+def _begins(decided: Decided, event: Event) -> str:
+    """When the preparation begins. The line of a host that waits says why and until when."""
+    now, hosts = decided.observed.now, decided.observed.members(event)
+    at = max((begins(host, event) for host in hosts), default=-math.inf)
+    if at > now:
+        return f"preparing begins {_moment(at, now)}"
+    waiting = [host.name for host in hosts if (host.name, event.key) in decided.waiting and not decided.step(host)]
+    if waiting and len(waiting) == len(hosts):
+        return "preparing waits, see below"
+    begun = all(event.key in host.held_ids for host in hosts if host.name not in waiting)
+    others = f"; {first_of(waiting)} {'waits' if len(waiting) == 1 else 'wait'}, see below" if waiting else ""
+    return f"preparing {'has begun' if begun else 'begins at once'}{others}"
+
+
 def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
@@ -125,9 +140,8 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
         yield "it has started: nothing is left to approve, hosts go back when it is gone"
         return
     if event.prepares:
-        at = max((begins(host, event) for host in decided.observed.members(event)), default=-math.inf)
-        deadline = "" if event.deadline is None else f"; deadline {clock(event.deadline, now)}"
-        yield f"preparing begins {'at once' if at <= now else _moment(at, now)}{deadline}"
+        ready_by = "" if event.deadline is None else f"; to be ready by {clock(event.deadline, now)}"
+        yield f"{_begins(decided, event)}{ready_by}"
     approval = decided.approvals.get(event.key)
     if not event.asks_approval or not approval:
         return

@@ -99,7 +99,7 @@ def test_a_known_type_without_rules():
     text = shown(model)
     assert "Reboot e1 (vm_web1, vm_web2): Scheduled, not before TIME (in 15 min)" in text
     assert "rule 'built-in: known event type' decides (no other rule is met): out of the balancer and drained, then approved" in text
-    assert "preparing begins at once; deadline TIME" in text
+    assert "preparing begins at once; web2 waits, see below; to be ready by TIME" in text
     late = "if one is not drained in time, it goes on draining, and the event is approved once it is idle"
     assert f"approved when all of its hosts are ready; {late}" in text
     # Its time to drain begins when it is out.
@@ -124,6 +124,17 @@ def test_what_a_rule_means(rule, words):
     assert "rule 'mine' decides (when: event_type == 'Reboot')" in text
     for word in words:
         assert word in text
+
+
+def test_what_waits_does_not_begin_at_once():
+    model = Model()
+    model.announce("e1", "web1")
+    assert "preparing begins at once; to be ready by TIME" in shown(model)
+    model.until(lambda _outcome: model.held("web1"))
+    assert "preparing has begun; to be ready by TIME" in shown(model)
+    model.announce("e2", "web2")
+    text = shown(model)
+    assert "preparing waits, see below; to be ready by TIME" in text and "web2: waiting: " in text
 
 
 def test_an_unknown_type():
