@@ -24,12 +24,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     STOPPED,
     acted_on,
     health_answer,
+    is_wrong,
     may_send,
     not_passing,
     notice_of,
     option_mistakes,
     passes_at_url,
     probed_url,
+    why_wrong,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
@@ -97,7 +99,7 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = ONCE
-    still_out = "still fails on purpose"
+    still_out = "is still made to fail"
     by_others = "fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
@@ -508,6 +510,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(result, condition),
         untold=not_passing(result) or "",
+        still_out=f"{label} is still to be put back; {why_wrong(result, settings['url'])}" if is_wrong(result) else "",
         group=group,
         member=settings["server"],
         # What its probe sees is known of the targets alone.

@@ -95,6 +95,7 @@ class Place:
     returns: str = ""  # phrase: how it comes back into rotation by itself
     conflict: str = ""  # sentence: what somebody else did to it
     note: str = ""  # sentence: other news about it
+    still_out: str = ""  # sentence: what is still to be put back, if its type says that of each place
     stays: str = ""  # sentence: why nothing can take it out
     untold: str = ""  # sentence: why nobody could tell that it is out, or why it gets nothing already
     # The type of duty that made it, and the settings of that balancer.

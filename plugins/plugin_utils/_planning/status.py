@@ -317,7 +317,7 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
-    held = reasons(Kind.STATE, (f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD))
+    held = reasons(Kind.STATE, (place.still_out or f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD))
     if not host.was_read:
         return Status("unobserved", (silence, *held))
     if host.name in decided.wanted_out:

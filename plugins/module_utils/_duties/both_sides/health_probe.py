@@ -104,10 +104,7 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
         return ("%s passes" % place,)
     found = []
     if is_wrong(look):
-        done = "its command was run" if answer["action"] == "command" else answer["told"]
-        found.append(
-            "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
-        )
+        found.append(why_wrong(look, url))
     if is_untold(look):
         found.append("%s: it was not seen to pass before, so nothing tells that the probe fails now; %s" % (look["probe"]["said"], CORRECT))
     if look["notice_left"]:
@@ -129,6 +126,13 @@ def passes_at_url(look: Mapping[str, Any]) -> bool | None:
 def is_wrong(look: Mapping[str, Any]) -> bool:
     """Whether the answer passes although it was made to fail."""
     return look["answer"]["state"] == "failing" and passes_at_url(look) is True
+
+
+def why_wrong(look: Mapping[str, Any], url: str | None) -> str:
+    """What a person must mend if the answer passes although it was made to fail."""
+    answer = look["answer"]
+    done = "its command was run" if answer["action"] == "command" else answer["told"]
+    return "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
 
 
 def may_send(look: Mapping[str, Any]) -> bool:

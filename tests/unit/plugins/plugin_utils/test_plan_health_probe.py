@@ -337,6 +337,21 @@ def test_a_file_of_somebody_elses_that_stands_at_the_end_needs_a_person():
     assert outcome["failed_run"] and state == "needs_person" and reason.startswith(f"{said}; still out: the health answer (/run/out) fails")
 
 
+def test_a_wrong_file_is_named_as_such_also_while_it_is_put_back():
+    """It made nothing fail, as after a rehearsal with a wrong path."""
+    site = Probed()
+    site.answers["web1"]["url_passes"] = True
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.answers["web1"]["events"])
+    site.go()
+    wrong = "still passes although /run/out is there: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks"
+    assert site.said("web1")[0] == "draining" and wrong in site.said("web1")[1]
+    site.over("e1")
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
+    state, reason = site.said("web1")
+    assert reason.startswith("the health answer (/run/out) is still to be put back; http") and wrong in reason
+
+
 def test_a_health_answer_that_is_held_is_said_to_fail():
     """Nobody says of an answer that it goes in."""
     site = Probed()
@@ -345,7 +360,7 @@ def test_a_health_answer_that_is_held_is_said_to_fail():
     site.start("e1")
     site.over("e1")
     outcome = site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
-    assert site.said("web1") == ("restoring", "the health answer (/run/out) still fails on purpose")
+    assert site.said("web1") == ("restoring", "the health answer (/run/out) is still made to fail")
     names = [turn["name"] for turn in outcome["turns"]["web1"] if "acts" in turn]
     assert names == ["put web1 back on duty (health answer)", "update the records on web1"]
 
