@@ -28,7 +28,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     out_by_others,
     silenced_by_own_tasks,
     silent_for,
-    stood_for,
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -317,7 +316,9 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
-    held = reasons(Kind.STATE, (place.still_out or f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD))
+    held = reasons(
+        Kind.STATE, (place.still_out or f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD)
+    )
     if not host.was_read:
         return Status("unobserved", (silence, *held))
     if host.name in decided.wanted_out:
