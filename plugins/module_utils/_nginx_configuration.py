@@ -38,9 +38,9 @@ PORT = re.compile(r":\d+\Z")
 WHOLE = re.compile(r"(\d+\.){3}\d+\Z|\[.*\]\Z")
 # Directives of an upstream that choose a server themselves. Code in Lua does not look at C(down), and C(fair) does not if there is only one server.
 CODE, FAIR = "balancer_by_lua", "fair"
-# With these directives, a client may have connections to several servers at a time: streams of HTTP/2 and HTTP/3, requests to further servers on the way,
-# and code, which may do anything.
-SEVERAL = re.compile(r"(http[23]|mirror|ssi|add_(before|after)_body|\w+_cache_background_update|\w+_by_lua(_block|_file)?|js_\w+|perl)\Z")
+# With these directives, a client may have connections to several servers: streams of HTTP/2 and HTTP/3, requests to further servers on the way or one
+# after the other (slice), and code, which may do anything.
+SEVERAL = re.compile(r"(http[23]|mirror|slice|post_action|ssi|add_(before|after)_body|\w+_cache_background_update|\w+_by_lua(_block|_file)?|js_\w+|perl)\Z")
 # Where requests go that are encrypted, or may be.
 ENCRYPTED = re.compile(r"(https|grpcs|suwsgi)://|\$")
 # How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
@@ -349,7 +349,7 @@ class Configuration:
         """Note what a directive says about where requests go."""
         if context[:1] == ("http",):
             self.has_quic = self.has_quic or words[0] == "listen" and "quic" in words
-            is_told = words[0] == "listen" and "http2" in words or SEVERAL.match(words[0]) is not None and words[1:] != ["off"]
+            is_told = words[0] == "listen" and "http2" in words or SEVERAL.match(words[0]) is not None and words[1:] not in (["off"], ["0"])
             self.has_several = self.has_several or self.has_quic or is_told
         if context[1:] == ("upstream",) and upstream is not None and (words[0] == FAIR or words[0].startswith(CODE)):
             self._choosers[context[0], upstream] = words[0], path, line

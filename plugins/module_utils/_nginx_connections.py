@@ -37,6 +37,8 @@ LISTENING = "0A"
 CONNECTED_UNIX, WAITING_UNIX = "03", "02"
 LISTENING_UNIX = "01"
 STREAM_UNIX = "0001"
+# The kernel tells when something was sent and received to some milliseconds.
+PASSED_ON_SECONDS = 0.01
 
 
 class Connection(NamedTuple):
@@ -126,8 +128,11 @@ class Connections:
 
         Such a client may have sent a part of a request. The worker chooses the server when it has all of it. Those are the clients beyond its connections
         to servers, and all of them if a client may have several of these (C(several)). Or its server has not answered yet: if that fails, or takes too
-        long, the worker tries another one. C(reused): the servers to which a connection may have had requests before, None for all. C(once): those for
-        which nothing is tried again once there is a connection, as in stream. C(counted): those to which every connection counts anyway.
+        long, the worker tries another one. So it may as long as it has passed nothing on to the client. Such a client may also be gone, and the worker
+        reads on for itself, as with a cache. Then another client seems to have its server.
+
+        C(reused): the servers to which a connection may have had requests before, None for all. C(once): those for which nothing is tried again once
+        there is a connection, as in stream. C(counted): those to which every connection counts anyway.
         """
         listening, own = self._listening, self._workers[pid]
         if not self.known or listening is None or own is None:
@@ -143,16 +148,42 @@ class Connections:
             return clients
         others = (connection for connection in to_servers if connection.remote not in counted)
         again = [connection for connection in others if connection.state != ESTABLISHED or connection.remote not in once]
-        return max(0, clients - len(to_servers)) + sum(1 for connection in again if not self._is_answered(connection, reused))
+        done = [connection for connection in again if self._is_answered(connection, reused)]
+        # Nobody tells when something was sent on a Unix socket.
+        outward = {connection.inode for connection in to_servers}
+        passed_on = min(len(done), self._passed_on(done, (connection for connection in mine if connection.inode not in outward)) + local) if done else 0
+        return max(0, clients - len(to_servers)) + len(again) - passed_on
 
     def _is_answered(self, connection: Connection, reused: Collection[Place] | None) -> bool:
         """Whether the answer of a server has begun. Otherwise nginx may send the request to another one."""
+        is_reused = reused is None or connection.remote in reused
+        told = self._told()
+        return connection.inode in (told.last if is_reused else told.ever)
+
+    def _passed_on(self, servers: Iterable[Connection], clients: Iterable[Connection]) -> int:
+        """For how many of these servers there may be a client of its own to which the worker has passed on what came from the server.
+
+        That is one to which the worker has sent something after its last request, or after the last thing that came from the server: who has a websocket
+        may speak at any time.
+        """
+        told = self._told()
+        got = [client.inode for client in clients if client.inode in told.sent]
+        served = [inode for inode in got if told.sent[inode] > told.received.get(inode, 0.0)]
+        received = sorted((told.received[server.inode] for server in servers), reverse=True)
+        sent = sorted((told.sent[inode] for inode in got if inode not in served), reverse=True)
+        found = 0
+        for at in received:
+            if found < len(sent) and sent[found] >= at - PASSED_ON_SECONDS:
+                found += 1
+        return found + len(served)
+
+    def _told(self) -> Answered:
+        """What the kernel tells of the connections of all workers."""
         if self._is_elsewhere:
             raise NetlinkError("nginx is in another network namespace")
         if self._answered is None:
             self._answered = answered(set().union(*(inodes or () for inodes in self._workers.values())))
-        is_reused = reused is None or connection.remote in reused
-        return connection.inode in (self._answered.last if is_reused else self._answered.ever)
+        return self._answered
 
     def _is_of_former_port(self, port: int) -> bool:
         """Whether a connection on this port came from a client, although nothing listens on it any more: the reload may have closed the port."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import attributes, dump
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 # From <linux/netlink.h>, <linux/sock_diag.h> and <linux/inet_diag.h>.
 NETLINK_SOCK_DIAG = 4
@@ -26,8 +27,9 @@ INFO, SOCKOPT = 2, 22
 ENTRY = struct.Struct("=BBxx2s2s16s16s20xI4xI")
 # In struct inet_diag_sockopt, from Linux 5.10 on.
 TRANSPARENT = 1 << 5
-# In struct tcp_info of <linux/tcp.h>: the milliseconds since something was sent, and was received; and how many bytes were received, from Linux 4.1 on.
-SENT_AGO_AT, RECEIVED_AGO_AT, RECEIVED_AT = 44, 52, 128
+# In struct tcp_info of <linux/tcp.h>: the milliseconds since something was sent, and was received; and, from Linux 4.1 on, how many bytes the other side
+# has confirmed, and how many were received.
+SENT_AGO_AT, RECEIVED_AGO_AT, CONFIRMED_AT, RECEIVED_AT = 44, 52, 120, 128
 # From <net/tcp_states.h>.
 ESTABLISHED, SYN_RECV, FIN_WAIT1, TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, LISTEN, CLOSING = 1, 3, 4, 6, 7, 8, 9, 10, 11
 SENDING = (FIN_WAIT1, LAST_ACK, CLOSING)
@@ -57,18 +59,26 @@ class Answered(NamedTuple):
 
     ever: set[str]  # on which something was received
     last: set[str]  # of these, those on which nothing was sent since
+    received: dict[str, float]  # when something was received last, by the monotonic clock
+    sent: dict[str, float]  # when something was sent last, if the other side has confirmed anything
 
 
-def answered(inodes: Collection[str]) -> Answered:
-    """Which of these sockets have received something. Raises NetlinkError."""
-    found = Answered(set(), set())
+def answered(inodes: Collection[str], monotonic: Callable[[], float] = time.monotonic) -> Answered:
+    """On which of these sockets something was received, and when. Raises NetlinkError."""
+    found = Answered(set(), set(), {}, {})
     for each in _sockets(0xFFF & ~_states(TIME_WAIT, CLOSE, LISTEN)):
         info = each.more.get(INFO, b"") if each.inode in inodes else b""
-        if len(info) < RECEIVED_AT + 8 or not struct.unpack_from("=Q", info, RECEIVED_AT)[0]:
+        if len(info) < RECEIVED_AT + 8:
             continue
-        found.ever.add(each.inode)
-        if struct.unpack_from("=I", info, RECEIVED_AGO_AT)[0] < struct.unpack_from("=I", info, SENT_AGO_AT)[0]:
-            found.last.add(each.inode)
+        now = monotonic()
+        sent_ago, received_ago = (struct.unpack_from("=I", info, at)[0] for at in (SENT_AGO_AT, RECEIVED_AGO_AT))
+        if struct.unpack_from("=Q", info, CONFIRMED_AT)[0]:
+            found.sent[each.inode] = now - sent_ago / 1000.0
+        if struct.unpack_from("=Q", info, RECEIVED_AT)[0]:
+            found.received[each.inode] = now - received_ago / 1000.0
+            found.ever.add(each.inode)
+            if received_ago < sent_ago:
+                found.last.add(each.inode)
     return found
 
 

@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,8 @@ server {{
   location /api/ {{ proxy_pass http://api/; proxy_http_version 1.1; proxy_set_header Connection ""; }}
 }}
 """
+# nginx asks for an answer piece by piece.
+SLICES = "slice 4; proxy_set_header Range $slice_range; proxy_http_version 1.1;"
 
 
 class Bed:
@@ -1269,9 +1272,86 @@ def test_a_request_that_another_server_does_not_answer_may_still_go_to_the_serve
             server = bed.info()["servers"][0]
             assert (server["connections"], server["former"], server["idle"]) == (0, 1, False)
             if upstream:
-                upstream.sendall(begun)
+                # So much that nginx passes some of it on.
+                upstream.sendall(begun.replace(b"Length: 4", b"Length: 100000") + b"x" * 50000)
                 until(lambda: bed.info()["servers"][0]["idle"], 20)
                 upstream.close()
+
+
+@pytest.mark.parametrize(("begun", "more"), [(b"HTTP/1.1 200 OK\r\nContent-", ""), (b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/8\r\n", SLICES)])
+def test_a_request_whose_answer_another_server_has_only_begun_may_still_go_to_the_server(bed, begun, more):
+    """Nothing was passed on to the client as yet, or a further piece of the answer is asked for."""
+    with contextlib.closing(listener()) as other:
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        site = bed.folder / "conf.d" / "site.conf"
+        text = "upstream again { server %s; server %s backup; }\n" % (address, bed.one)
+        site.write_text(text + site.read_text().replace("http://shop;", "http://again; " + more))
+        bed.nginx.reload()
+        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            with contextlib.closing(other.accept()[0]) as upstream:
+                upstream.recv(4096)
+                upstream.sendall(begun + (b"Content-Length: 4\r\n\r\nab" if more else b""))
+                bed.hold()
+                (server,) = (each for each in bed.info()["servers"] if each["upstream"] == "again" and each["server"] == bed.one)
+                assert (server["connections"], server["former"], server["idle"]) == (0, 1, False)
+                if not more:
+                    upstream.sendall(b"Length: 100000\r\n\r\n" + b"x" * 50000)
+                    assert bed.info(timeout=patient(20))["idle"]
+                    # What nginx has and does not pass on before it has more of it changes nothing.
+                    upstream.sendall(b"x")
+                    assert bed.info()["idle"]
+
+
+@pytest.mark.parametrize("more", ["proxy_ignore_client_abort on;", "proxy_cache answers; proxy_cache_valid 1h;"])
+def test_a_request_that_was_begun_counts_although_nginx_reads_on_for_a_client_that_is_gone(bed, more):
+    """Its connection to another server is no sign that the one client that is left has its server."""
+    bed.serve()
+    main = bed.nginx.configuration
+    main.write_text(main.read_text().replace("worker_processes 2", "worker_processes 1"))
+    with contextlib.closing(listener()) as other, socket.socket() as begun:
+        site = bed.folder / "conf.d" / "site.conf"
+        text = "proxy_cache_path %s/cache keys_zone=answers:1m;\n" % bed.folder
+        passes = "location /long { proxy_pass http://127.0.0.1:%d; %s }\n  location /api/" % (other.getsockname()[1], more)
+        site.write_text(text + site.read_text().replace("location /api/", passes))
+        bed.nginx.reload()
+        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10)) as client:
+            client.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+            upstream = other.accept()[0]
+            upstream.recv(4096)
+            upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"x" * 10000)
+            client.recv(4096)
+            # It is reset, so that nginx has no connection to it any more.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        begun.settimeout(patient(10))
+        begun.connect(("127.0.0.1", bed.ports["door"]))
+        begun.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nab")
+        until(lambda: taken(bed.ports["door"]) == 1, 10)
+        bed.hold()
+        server = bed.info()["servers"][0]
+        assert (server["connections"], server["former"], server["idle"]) == (0, 1, False)
+        upstream.close()
+
+
+def test_a_client_of_another_server_that_was_upgraded_does_not_count(bed):
+    """A websocket is never sent elsewhere, whoever has spoken last."""
+    with contextlib.closing(listener()) as other:
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        site = bed.folder / "conf.d" / "site.conf"
+        text = "upstream again { server %s; server %s backup; }\n" % (address, bed.one)
+        upgrade = "http://again; proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
+        site.write_text(text + site.read_text().replace("http://shop;", upgrade))
+        bed.nginx.reload()
+        with socket.create_connection(("127.0.0.1", bed.ports["door"]), timeout=patient(10)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
+            with contextlib.closing(other.accept()[0]) as upstream:
+                upstream.recv(4096)
+                upstream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n")
+                client.recv(4096)
+                client.sendall(b"a message")
+                upstream.recv(4096)
+                bed.hold()
+                assert bed.info(timeout=patient(20))["idle"]
 
 
 def test_a_request_that_was_begun_on_a_unix_socket_counts_too(bed):

@@ -282,6 +282,8 @@ def test_addresses_in_passes_are_found(tmp_path):
         ("server { location / { mirror /copy; } }", True, False),
         ("server { location / { ssi on; } }", True, False),
         ("server { location / { add_after_body /foot; } }", True, False),
+        ("server { location / { slice 1m; } }", True, False),
+        ("server { location / { slice 0; } }", False, False),
         ("proxy_cache_background_update on;", True, False),
         ("server { location / { access_by_lua_block { local a = '}' } } }", True, False),
         ("server { location / { content_by_lua_file a.lua; } }", True, False),

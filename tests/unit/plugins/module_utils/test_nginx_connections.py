@@ -32,8 +32,8 @@ head
 
 @pytest.fixture(autouse=True, name="answers")
 def make_answers(monkeypatch):
-    """What the kernel tells of the connection to the server."""
-    told = Answered({"12"}, set())
+    """What the kernel tells: the server has answered, and its client has got something after that."""
+    told = Answered({"12"}, set(), {"11": 99.0, "12": 100.0}, {"11": 100.002})
     monkeypatch.setattr(_nginx_connections, "answered", lambda inodes: told)
     return told
 
@@ -169,3 +169,37 @@ def test_a_client_whose_server_does_not_accept_the_connection_may_be_sent_to_ano
     answers.ever.clear()
     connections = leaving_bed(tmp_path, TCP.replace("0500000A:0050 01", "0500000A:0050 02"))
     assert connections.pending(2, once={("10.0.0.5", 80)}) == 1
+
+
+def test_a_client_that_has_got_nothing_of_the_answer_may_be_sent_to_another(tmp_path, answers):
+    """The server has sent a part of the header, or something else that is no answer, and may fail now."""
+    connections = leaving_bed(tmp_path)
+    answers.sent["11"] = 98.9
+    assert connections.pending(2) == 1
+    del answers.sent["11"]
+    assert connections.pending(2) == 1
+
+
+def test_each_answer_needs_a_client_of_its_own(tmp_path, answers):
+    """One client is gone, and the worker reads the answer for itself. The other one has sent a part of a request on a connection that it has used before."""
+    more = "3: 0900000A:0FA2 0600000A:0050 01 0:0 0:0 0 0 0 13 1\n4: 0900000A:0050 01010101:03EA 01 0:0 0:0 0 0 0 14 1\n"
+    connections = leaving_bed(tmp_path, TCP + more)
+    for inode in (13, 14):
+        os.symlink("socket:[%d]" % inode, tmp_path / "2" / "fd" / str(inode))
+    connections = Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path))
+    answers.ever.add("13")
+    answers.received.update({"13": 101.0, "14": 102.0})
+    answers.sent["14"] = 90.0
+    assert connections.pending(2) == 1
+    # Both have got something, each of its own server. One of them has spoken since, as who has a websocket may.
+    answers.sent["14"] = 101.0
+    assert connections.pending(2) == 0
+
+
+def test_an_answer_of_which_nginx_waits_for_more_is_passed_on_to_who_has_got_its_beginning(tmp_path, answers):
+    connections = leaving_bed(tmp_path)
+    answers.received["12"] = 200.0
+    assert connections.pending(2) == 0
+    # The client has sent something since, and may have another request.
+    answers.received["11"] = 150.0
+    assert connections.pending(2) == 1

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import answered
 
 from tests.support.checkout import BUILD
+from tests.support.patience import patient
 
 
 @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
@@ -27,15 +28,28 @@ def test_what_has_come_back_and_what_was_sent_since(family, address):
         with server.accept()[0] as other:
             client.sendall(b"question")
             other.recv(100)
-            assert answered({inode}) == (set(), set())
+            asked = time.monotonic()
+            told = answered({inode})
+            assert told[:3] == (set(), set(), {}) and abs(told.sent[inode] - asked) < patient(0.5)
             time.sleep(0.02)
             other.sendall(b"answer")
             client.recv(100)
-            assert answered({inode}) == ({inode}, {inode})
+            told, now = answered({inode}), time.monotonic()
+            assert told[:2] == ({inode}, {inode}) and told.sent[inode] < told.received[inode] and abs(told.received[inode] - now) < patient(0.5)
             time.sleep(0.02)
             client.sendall(b"another question")
-            assert answered({inode}) == ({inode}, set())
-            assert answered({"1"}) == (set(), set())
+            told = answered({inode})
+            assert told[:2] == ({inode}, set()) and told.received[inode] < told.sent[inode]
+            assert answered({"1"}) == (set(), set(), {}, {})
+
+
+def test_where_nothing_was_sent_no_time_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client, server.accept()[0] as other:
+        inode = str(os.fstat(other.fileno()).st_ino)
+        client.sendall(b"question")
+        other.recv(100)
+        told = answered({inode})
+        assert told.sent == {} and set(told.received) == {inode}
 
 
 def run(*words, **more):
