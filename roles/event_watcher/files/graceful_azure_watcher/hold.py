@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     scan_records,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._record_names import APPROVED, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, RESTORING
 
 NAME = "event_watcher_fast_path"
 _KIND = "task"
