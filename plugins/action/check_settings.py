@@ -13,9 +13,12 @@ import errno
 import math
 import os
 import time
+from urllib.parse import urlsplit
 
 from ansible import constants as C
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import pools_cut
@@ -45,6 +48,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import k
 
 FOLDER = "graceful_azure_state_dir"
 """What is read of the balancers, which are no targets."""
+IMDS_URL, AZURE = "graceful_azure_imds_url", "169.254.169.254"
+"""Where events are read, and the address at which Azure tells them."""
+
+display = Display()
 
 
 def _try_to_append(path, check_mode):
@@ -124,6 +131,18 @@ def too_few_forks(hosts, forks):
     ]
 
 
+def read_elsewhere(urls):
+    """A sentence where events are read at another address than Azure's, as after a trial with a simulator; in a list. C(urls): per host, None if not set."""
+    others = {name: url for name, url in urls.items() if url and urlsplit(str(url)).hostname != AZURE}
+    if not others:
+        return []
+    places = list(dict.fromkeys(others.values()))
+    return [
+        f"{listed(list(others))}: events are read at {listed(places)} ({IMDS_URL}), not at Azure's address {AZURE}."
+        " Remove it after a trial: as long as it is set, no real event is seen."
+    ]
+
+
 def is_partial(settings, hostvars):
     """Whether other hosts of the inventory are behind balancers too and are no targets: nobody looks at these."""
     others = set(hostvars) - set(settings) - machines_of(settings)
@@ -185,6 +204,9 @@ class ActionModule(ControllerAction):
         ]
         # A rehearsal has told it of all its hosts. Now it asks for one of them.
         if not self._task.args.get("hosts"):
+            if not mistakes:
+                for line in printable(read_elsewhere({name: of_host.get(IMDS_URL) for name, of_host in values.items()})):
+                    display.display(line)
             warnings.extend(pools_cut(settings, set(hostvars) - set(settings), lambda name: hostvars.raw_get(name).get(DUTIES)))
         return begun, warnings, mistakes
 

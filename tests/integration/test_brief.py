@@ -53,4 +53,5 @@ def test_v_shows_no_plan_and_vvv_does(site):
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     shown = site.run("handle_events", "-v", handle_events_wait=False)
     assert shown.status == 0 and '"turns"' not in shown.output and "web1: next goes out of its balancer" in shown.output, shown.output
+    assert shown.output.count("web1, web2: events are read at http://") == 1, shown.output
     assert '"turns"' in site.run("handle_events", "-vvv", handle_events_wait=False).output

@@ -189,9 +189,9 @@ def _words(each: Json) -> str:
 def service_line(name: str, real: Json) -> str:
     """What is known of the real service of a host."""
     if real.get("failed") or real.get("unreachable") or "events" not in real:
-        return f"{name}: Azure's metadata service could not be read: {real.get('msg') or 'no answer'}"
+        return f"{name}: its metadata service could not be read: {real.get('msg') or 'no answer'}"
     called = f", this VM is {real['resource_name']}" if real.get("resource_name") else ""
-    return f"{name}: Azure's metadata service answers (version {VERSION}{called}, document {real['document_incarnation']}), no event stands"
+    return f"{name}: its metadata service answers (version {VERSION}{called}, document {real['document_incarnation']}), no event stands"
 
 
 def preview_lines(name: str, looks: Iterable[Json], options: Options, minimum: Any) -> Iterator[str]:

@@ -30,6 +30,8 @@ REMINDER_OF_FAULT = 60.0
 """The same for a fault. Later it is half of the time for which the fault has stood."""
 LONGEST_REMINDER_OF_FAULT = 3600.0
 SECONDS = re.compile(r"\b\d+ s\b")
+COUNTS = re.compile(r"(?<![\w./:-])\d+ (?!(?:of|must|in|on|at|to|from|and|or|is|cannot)\b)([a-z]+?)s?\b")
+"""How many of something, in one and in many. How many of how many servers are in service is no such count."""
 FAULTS = ("needs_person", "unobserved")
 """States that end only when a person or a machine does something."""
 
@@ -78,8 +80,8 @@ class Lines:
 
 
 def _said(decision: Json) -> list[str | None]:
-    """What a line tells of a host. Seconds that pass are no news."""
-    return [decision["state"], SECONDS.sub("", decision["reason"]), decision["event"]]
+    """What a line tells of a host. Seconds that pass are no news, nor are fewer requests."""
+    return [decision["state"], COUNTS.sub(r"\1", SECONDS.sub("", decision["reason"])), decision["event"]]
 
 
 def _alike(name: str, decision: Json) -> tuple[str, ...]:
@@ -92,8 +94,15 @@ def _is_news(decision: Json, before: Json | None, now: float) -> bool:
     if not before:
         return bool(decision["kind"] != Kind.NOTHING.value)
     # A reason that changes from one second to the next is told at most once a second, but never missing where something is done for it.
-    is_other = before["said"] != _said(decision) and (decision["step"] or now - before["at"] >= 1)
+    is_other = before["said"] != _said(decision) and (decision["step"] or now - before["at"] >= _distance(decision, now))
     return bool(before["said"][0] != decision["state"] or is_other)
+
+
+def _distance(decision: Json, now: float) -> float:
+    """Seconds between two lines of a host whose reason has changed. While it drains for long, each client that leaves would be a line."""
+    if decision["state"] != "draining" or decision["kind"]:
+        return 1.0
+    return min(max(1.0, (now - decision["since"]) / 4), REMINDER)
 
 
 def _is_due(decision: Json, before: Json | None, now: float) -> bool:

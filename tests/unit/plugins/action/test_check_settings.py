@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run, is_partial, too_few_forks
+from ansible_collections.graceful.azure.plugins.action.check_settings import begin_run, is_partial, read_elsewhere, too_few_forks
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import unsaid_connections
 
@@ -48,6 +48,21 @@ def test_whether_others_behind_balancers_are_no_targets():
     assert is_partial(settings, Hostvars(web1={}, web2={"graceful_azure_duties": "{{ theirs }}"}))
     assert not is_partial(settings, Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={"graceful_azure_duties": ["postgresql"]}))
     assert not is_partial(dict(settings, web2=settings["web1"]), everybody)
+
+
+@pytest.mark.parametrize("url", [None, "http://169.254.169.254", "http://169.254.169.254:80/"])
+def test_nothing_is_said_of_the_service_of_azure(url):
+    assert read_elsewhere({"web1": url}) == []
+
+
+def test_a_simulator_that_a_trial_has_left_is_named():
+    (line,) = read_elsewhere({"web1": "http://10.0.0.1:8171", "web2": "http://10.0.0.1:8172", "web3": None})
+    assert line == (
+        "web1, web2: events are read at http://10.0.0.1:8171, http://10.0.0.1:8172 (graceful_azure_imds_url), not at Azure's address 169.254.169.254."
+        " Remove it after a trial: as long as it is set, no real event is seen."
+    )
+    (line,) = read_elsewhere({f"web{number}": f"http://127.0.0.1:{8000 + number}" for number in range(9)})
+    assert line.startswith("web0, web1, web2 and 6 more: events are read at http://127.0.0.1:8000, ") and " and 6 more (graceful_azure_imds_url)" in line
 
 
 @pytest.mark.parametrize(("check_mode", "wait", "twice"), [(False, True, False), (False, "no", True), (True, False, False), (True, True, False)])

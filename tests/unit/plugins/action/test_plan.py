@@ -88,13 +88,13 @@ def test_a_journal_that_fills_the_disk_does_not_end_the_run():
 
 
 def shown(seconds, state="waiting", reason="rule begins later", event="Reboot e1", kind=""):
-    """When a host's line is shown while it waits for so long without a change, a pass each second. C(reason): the same in each pass, or one for each."""
+    """When a host's line is shown while it waits for so long without a change, a pass each second. C(reason), C(kind): the same in each pass, or one for each."""
     moments = []
     memory = {}
     lines = Lines(lambda line, color: moments.append(now))
     for now in range(seconds):
-        said = reason if isinstance(reason, str) else reason[now]
-        decision = {"state": state, "reason": said, "kind": kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
+        said, its_kind = (each if isinstance(each, str) else each[now] for each in (reason, kind))
+        decision = {"state": state, "reason": said, "kind": its_kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
@@ -127,8 +127,23 @@ def test_that_one_more_look_follows_is_told_once():
 def test_seconds_that_pass_are_told_once_a_minute():
     reasons = [f"the balancer notices within {seconds} s" for seconds in range(150, 0, -1)]
     assert shown(150, state="draining", reason=reasons) == [0, 60, 120]
-    reasons = [f"{left} sessions" for left in range(20, 0, -1)]
-    assert shown(20, state="draining", reason=reasons) == list(range(20))
+
+
+def test_a_drain_that_takes_long_is_told_in_few_lines():
+    """How many are left is told as often as that nothing has changed, and who is left a little more often."""
+    reasons = [f"{left} session{'s' * (left > 1)}, 0 queued at www/web1 on lb1" for left in range(120, 0, -1)]
+    assert shown(120, state="draining", reason=reasons) == shown(120, state="draining") == [0, 15, 30, 45, 60, 80, 107]
+    reasons = [f"1 connection from 10.0.0.{left} on port 80" for left in range(120, 0, -1)]
+    moments = shown(120, state="draining", reason=reasons)
+    assert moments[:6] == [0, 1, 2, 3, 4, 6] and len(moments) < 22 and max(later - earlier for earlier, later in zip(moments, moments[1:])) == 15
+    # What is too late is told at once, and so is any other state.
+    reasons = ["1 connection from 10.0.0.7 on port 80"] * 62 + ["not drained in time (on_drain_timeout: hold)"] * 2
+    assert shown(64, state="draining", reason=reasons, kind=[""] * 62 + ["late"] * 2)[-1] == 62
+
+
+@pytest.mark.parametrize("reasons", [("1 of 2 in service, 1 must stay", "1 of 3 in service, 2 must stay"), ("web1 goes out", "web2 goes out")])
+def test_what_is_no_mere_count_is_told_again(reasons):
+    assert shown(2, state="waiting", reason=reasons) == [0, 1]
 
 
 def told(hosts, memory=None, now=36000.0):

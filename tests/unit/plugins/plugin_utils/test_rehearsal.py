@@ -124,8 +124,8 @@ def test_the_table_of_hosts_that_are_as_they_were_found():
         "host   out  drained  approved  back  requests to all  too late for",
         "web1   1.0  4.0      5.0       9.0   12               none",
         "web12  -    4.0      5.0       -     -                none",
-        "web1: Azure's metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
-        "web12: Azure's metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
+        "web1: its metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
+        "web12: its metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
         "Everything is as it was found.",
     ]
 
@@ -144,7 +144,7 @@ def test_the_table_tells_what_was_wrong():
     )
     assert [line for line in told if line.startswith("web2  ")] == []
     assert told[-4:] == [
-        "web2: Azure's metadata service could not be read: no route",
+        "web2: its metadata service could not be read: no route",
         "web1: not approved within 3 min: 1 session at www/web1",
         "web1: not as found: haproxy on lb1: found in, now out",
         "web2: it is held for E",
