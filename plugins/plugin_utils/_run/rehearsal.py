@@ -36,7 +36,9 @@ MARGIN = 60.0
 NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
 VERSION = "2020-07-01"
 STAGES = ("out", "drained", "approved", "back")
-HEAD = ("host", *STAGES, "requests to all", "too late for")
+REQUESTS = "requests meanwhile"
+"""A column that is there if anybody tells it of any host."""
+HEAD = ("host", *STAGES, REQUESTS, "too late for notices of")
 NO_FIGURE = "-"
 
 
@@ -206,10 +208,11 @@ def preview_lines(name: str, looks: Iterable[Json], options: Options, minimum: A
 def table(hosts: Mapping[str, Json], options: Options) -> Iterator[str]:
     """The closing table. C(hosts): per host what C(ActionModule) of C(rehearse) left: C(times), C(requests), C(problem), C(differences), C(real)."""
     rows = [HEAD, *(_row(name, found) for name, found in hosts.items() if "times" in found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    told = [column for column, head in enumerate(HEAD) if head != REQUESTS or any(row[column] != NO_FIGURE for row in rows[1:])]
+    widths = {column: max(len(row[column]) for row in rows) for column in told}
     yield f"{options['rehearse_event_type']} rehearsed, seconds since it was announced:"
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+        yield "  ".join(row[column].ljust(widths[column]) for column in told).rstrip()
     for name, found in hosts.items():
         yield service_line(name, found["real"])
     for name, found in hosts.items():
