@@ -102,7 +102,8 @@ def _distance(decision: Json, now: float) -> float:
     """Seconds between two lines of a host whose reason has changed. While it drains for long, each client that leaves would be a line."""
     if decision["state"] != "draining" or decision["kind"]:
         return 1.0
-    return min(max(1.0, (now - decision["since"]) / 4), REMINDER)
+    waited: float = now - decision["since"]
+    return min(max(1.0, waited / 4), REMINDER)
 
 
 def _is_due(decision: Json, before: Json | None, now: float) -> bool:

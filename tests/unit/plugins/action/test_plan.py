@@ -88,7 +88,7 @@ def test_a_journal_that_fills_the_disk_does_not_end_the_run():
 
 
 def shown(seconds, state="waiting", reason="rule begins later", event="Reboot e1", kind=""):
-    """When a host's line is shown while it waits for so long without a change, a pass each second. C(reason), C(kind): the same in each pass, or one for each."""
+    """When a host's line is shown while it waits for so long, a pass each second. C(reason), C(kind): the same in each pass, or one for each."""
     moments = []
     memory = {}
     lines = Lines(lambda line, color: moments.append(now))
