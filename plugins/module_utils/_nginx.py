@@ -17,6 +17,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import listening
 from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
@@ -50,7 +51,7 @@ class Worker(NamedTuple):
     started: int
     # Whether it is shutting down.
     leaving: bool
-    # The process id of its master, and when that started.
+    # The process id of its master, and when that started. Nothing is known of one that was killed.
     master: tuple[int, int | None]
 
 
@@ -85,6 +86,8 @@ class Nginx:
         self.pid: int
         # Former master processes, whose workers are all shutting down.
         self.former: list[int] = []
+        # The configuration files of other nginx on this machine, by their master processes.
+        self.others: dict[int, str] = {}
         self._test_seconds = 0.0
 
     def find(self) -> Nginx:
@@ -97,12 +100,41 @@ class Nginx:
             known, mine = self._masters()
         self.pid = self._one_that_serves(mine, known)
         self.former = [pid for pid in mine if pid != self.pid]
+        self.others = {pid: configuration for pid, configuration in known.items() if pid not in mine}
         self.started = started(self.pid, self._proc)
         self.configuration = known[self.pid]
         self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
         if "p" in self.arguments:
             self.arguments["p"] = self._from_its_folder(self.pid, self.arguments["p"])
+        strays = self._strays()
+        while strays and self._monotonic() < deadline:
+            self._sleep(LOOK_SECONDS)
+            strays = self._strays()
+        if strays:
+            raise NginxError(
+                "Worker process %d of nginx has no master process any more, which was killed. It goes on with what that one had loaded, and takes requests"
+                " on a port of process %d. End it (kill -QUIT %d)." % (strays[0].pid, self.pid, strays[0].pid)
+            )
         return self
+
+    def _strays(self) -> list[Worker]:
+        """Workers without a master process that take requests on a port of ours, as C(reuseport) lets them. They never load anything again."""
+        workers = [worker for worker in self._without_master() if not worker.leaving]
+        ours = listening(self.pid, self._proc) if workers else set()
+        theirs = [listening(worker.pid, self._proc) for worker in workers]
+        return [worker for worker, ports in zip(workers, theirs) if ours is None or ports is None or ours & ports]
+
+    def _without_master(self) -> list[Worker]:
+        """The workers whose master process was killed. Those of containers do not count."""
+        found = []
+        for pid in pids(self._proc):
+            title = self._title(pid)
+            if not title.startswith(WORKER) or not self._has_our_program(pid):
+                continue
+            master, since = parent(pid, self._proc), started(pid, self._proc)
+            if master is not None and since is not None and not self._title(master).startswith(MASTER.strip()):
+                found.append(Worker(pid, since, title.startswith(LEAVING), (0, None)))
+        return found
 
     def _is_new(self, pid: int, mine: list[int]) -> bool:
         """Whether a process that another master process has started is a worker without its own title yet, or a master process without workers yet."""
@@ -154,7 +186,10 @@ class Nginx:
             if elsewhere
             else ""
         )
-        if self._wanted is None and not elsewhere:
+        strays = self._without_master()
+        if strays:
+            also += ". Worker process %d of nginx goes on without its master process, which was killed: end it (kill -QUIT %d)" % (strays[0].pid, strays[0].pid)
+        if self._wanted is None and not elsewhere and not strays:
             return "No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine."
         if self._wanted is None:
             return "No nginx runs on this machine%s." % also
@@ -201,7 +236,7 @@ class Nginx:
 
     def workers(self) -> list[Worker]:
         """The worker processes, those that are shutting down too, also of former master processes."""
-        return self._workers_of([self.pid, *self.former])
+        return self._workers_of([self.pid, *self.former]) + [worker for worker in self._without_master() if worker.leaving]
 
     def _workers_of(self, masters: list[int]) -> list[Worker]:
         found = []

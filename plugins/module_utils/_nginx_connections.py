@@ -190,6 +190,15 @@ class Connections:
         return self._own_ports is not None and port not in self._own_ports
 
 
+def listening(pid: int, proc: str = "/proc") -> set[tuple[str, int]] | None:
+    """The ports on which a process listens, each with the network in which it does. None if that cannot be seen."""
+    own, network, net = socket_inodes(pid, proc), namespace(pid, "net", proc), os.path.join(proc, str(pid), "net")
+    if own is None:
+        return None
+    table = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
+    return {(network or "", socket.local[1]) for socket in table if socket.state == LISTENING and socket.inode in own}
+
+
 def ip_table(text: str) -> list[Connection]:
     """The sockets in a table of TCP or UDP."""
     found = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Optional
 
@@ -46,6 +47,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
+from ansible_collections.graceful.azure.plugins.module_utils._proc import read as read_text
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
@@ -486,6 +488,11 @@ class Servers(Driver[Server]):
                     "Upstream %s has the server %r more than once (%s): leave one of the lines."
                     % (key[1], self._server, ", ".join(self._servers[each].place for each in [key] + twice))
                 )
+        if self._request.present:
+            paths = sorted({key[3] for key in known if key not in self._records and not self._servers[key].down})
+            problem = next(filter(None, map(irreplaceable, paths)), None) or shared_with(self._nginx, paths)
+            if problem:
+                raise NginxError("Nothing was changed: %s." % problem)
         return known
 
     def _leads_here(self, key: Key, named: Collection[Key]) -> bool:
@@ -633,6 +640,44 @@ def replace_file(path: str, data: bytes) -> None:
         raise
     with contextlib.suppress(OSError):
         sync_folder(os.path.dirname(path))
+
+
+def irreplaceable(path: str) -> str | None:
+    """Why a file cannot be replaced with the rights of this process, a phrase."""
+    if not os.access(os.path.dirname(path), os.W_OK):
+        return "the folder of %s cannot be written by user id %d" % (path, os.geteuid())
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        return "%s cannot be read: %s" % (path, error.strerror)
+    is_ours = status.st_uid == os.geteuid() and status.st_gid in (os.getegid(), *os.getgroups())
+    if os.geteuid() != 0 and not is_ours:
+        told = "%s belongs to another user or group, which user id %d cannot give to a new file: set ansible_become: true for that machine"
+        return told % (path, os.geteuid())
+    if os.geteuid() == 0 and not os.access(path, os.W_OK):
+        return "%s cannot be changed, not even by root: see whether it is immutable (lsattr)" % path
+    if any(line.split(" ")[4:5] == [_as_mounted(path)] for line in read_text("/proc", "self", "mountinfo").splitlines()):
+        return "%s is mounted by itself, as Docker does with a single file, and cannot be replaced: mount its folder" % path
+    return None
+
+
+def _as_mounted(path: str) -> str:
+    """A path as the kernel writes it in its list of mounts."""
+    return re.sub(r"[ \t\n\\]", lambda found: "\\%03o" % ord(found.group()), path)
+
+
+def shared_with(nginx: Nginx, paths: Iterable[str]) -> str | None:
+    """A phrase about another nginx that reads one of these files, too, and would not be reloaded."""
+    wanted = set(paths)
+    for pid, configuration in nginx.others.items():
+        try:
+            both = wanted.intersection(Configuration(configuration).files)
+        except ConfigurationError:
+            continue
+        if both:
+            told = "another nginx (process %d with %s) reads %s, too, and would go on without the change: give each nginx a file of its own"
+            return told % (pid, configuration, min(both))
+    return None
 
 
 NO_SERVER: dict[str, Any] = {"line": None, "text": None, "down": None, "backup": None}

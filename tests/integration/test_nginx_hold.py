@@ -899,6 +899,70 @@ def test_a_former_master_process_that_goes_on_does_not_block(bed):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize(
+    ("protect", "undo", "told"),
+    [
+        (["chattr", "+i"], ["chattr", "-i"], "cannot be changed, not even by root: see whether it is immutable (lsattr)"),
+        (["mount", "--bind", "{path}"], ["umount"], "is mounted by itself, as Docker does with a single file, and cannot be replaced: mount its folder"),
+    ],
+)
+def test_a_file_that_cannot_be_replaced_is_told_before_anything_is_changed(bed, protect, undo, told):
+    if subprocess.run([word.format(path=bed.up) for word in protect] + [str(bed.up)], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("%s does not work here" % protect[0])
+    try:
+        bed.nginx.reload()
+        expected = "%s %s" % (bed.up, told)
+        assert bed.info()["rights_problem"] == expected
+        assert [bed.hold(check=check)["msg"] for check in (True, False)] == ["Nothing was changed: %s." % expected] * 2
+        assert bed.records() == [] and bed.up.read_bytes() == bed.found
+    finally:
+        subprocess.run([*undo, str(bed.up)], check=True)
+
+
+def test_a_file_that_another_nginx_reads_too_is_told_before_anything_is_changed(bed, tmp_path):
+    """That one would go on without the change. With a duty for each, one reload would undo what the record says of the other."""
+    (tmp_path / "other").mkdir()
+    other = Nginx(tmp_path / "other", http=f"include {bed.up}; server {{ listen 127.0.0.1:{free_port()}; location / {{ proxy_pass http://shop; }} }}")
+    try:
+        expected = "another nginx (process %d with %s) reads %s, too, and would go on without the change: give each nginx a file of its own"
+        expected %= other.pid, other.configuration, bed.up
+        assert bed.info()["rights_problem"] == expected
+        assert [bed.hold(check=check)["msg"] for check in (True, False)] == ["Nothing was changed: %s." % expected] * 2
+        assert bed.records() == [] and bed.up.read_bytes() == bed.found
+    finally:
+        other.stop()
+    bed.hold()
+    assert bed.info()["idle"]
+
+
+def test_workers_whose_master_process_was_killed_and_that_still_take_requests_are_told(bed):
+    """With reuseport, another nginx can be started beside them, and they never load anything again."""
+    bed.serve()
+    site = bed.folder / "conf.d" / "site.conf"
+    site.write_text(site.read_text().replace(";", " reuseport;", 1))
+    bed.nginx.stop()
+    bed.nginx.start()
+    strays = bed.nginx.workers()
+    try:
+        os.kill(bed.nginx.pid, signal.SIGKILL)
+        bed.nginx._process.wait()
+        assert "goes on without its master process, which was killed: end it (kill -QUIT" in bed.info()["msg"]
+        bed.nginx.start()
+        for result in (bed.info(), bed.hold(), bed.hold(check=True)):
+            assert re.match(r"Worker process (%s) of nginx has no master process any more" % "|".join(map(str, strays)), result["msg"])
+        assert bed.up.read_bytes() == bed.found
+        for stray in strays:
+            os.kill(stray, signal.SIGQUIT)
+        until(lambda: "msg" not in bed.info(), 20)
+        bed.hold()
+        assert bed.info()["idle"] and set(bed.answers(50)) == {"two"}
+    finally:
+        for stray in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
+
+
 def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
     bed.folder.chmod(0o755)
     seen = run_module("nginx_info", bed.arguments(servers=[bed.one]), user=65534)

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence, irreplaceable, shared_with
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, place_of, spelled
 
@@ -160,10 +160,8 @@ def rights_problem(nginx: Nginx, servers: Iterable[dict[str, Any]]) -> str | Non
         return "user id %d may not signal nginx (process %d): set ansible_become: true for that machine" % (os.geteuid(), nginx.pid)
     except ProcessLookupError:
         return "the master process %d of nginx has ended" % nginx.pid
-    for path in sorted({server["file"] for server in servers}):
-        if not os.access(os.path.dirname(path), os.W_OK):
-            return "the folder of %s cannot be written by user id %d" % (path, os.geteuid())
-    return None
+    files = sorted({server["file"] for server in servers})
+    return next(filter(None, map(irreplaceable, files)), None) or shared_with(nginx, files)
 
 
 def _places(line: dict[str, Any]) -> list[Place]:

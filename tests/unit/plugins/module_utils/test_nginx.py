@@ -111,3 +111,46 @@ def test_a_program_that_does_not_end(machine, asked, said):
     nginx = Nginx(lambda words, **_more: (124, "", ""), str(machine.folder / "nginx.conf"), str(machine.proc)).find()
     with pytest.raises(NginxError, match=f"^{said}$"):
         getattr(nginx, asked)()
+
+
+STRAY = 90
+
+
+class TestAMasterProcessWasKilled:
+    """Its workers go on, and another master process may have been started since."""
+
+    def stray(self, machine, title=WORKER, port="0050"):
+        machine.start(STRAY, 1, title)
+        for pid, at in ((FORMER, "0050"), (STRAY, port)):
+            (machine.proc / str(pid) / "net").mkdir()
+            (machine.proc / str(pid) / "net" / "tcp").write_text("head\n0: 00000000:%s 00000000:0000 0A 0:0 0:0 0 0 0 %d 1\n" % (at, pid))
+            (machine.proc / str(pid) / "fd").mkdir()
+            os.symlink("socket:[%d]" % pid, str(machine.proc / str(pid) / "fd" / "3"))
+
+    def test_a_worker_on_our_port_is_told(self, machine):
+        self.stray(machine)
+        told = r"^Worker process 90 of nginx has no master process any more.* on a port of process 100\. End it \(kill -QUIT 90\)\.$"
+        with pytest.raises(NginxError, match=told):
+            machine.find()
+
+    def test_one_that_ends_in_time_is_not(self, machine):
+        """As with a master process that ends just now."""
+        self.stray(machine)
+        machine.later = {3: [lambda: machine.rename(STRAY, "")]}
+        assert machine.find() == (FORMER, []) and machine.now < NEW_SECONDS
+
+    def test_a_worker_on_another_port_is_anothers(self, machine):
+        self.stray(machine, port="0051")
+        assert machine.find() == (FORMER, []) and machine.now == 0
+
+    def test_one_that_is_shutting_down_is_one_from_before_a_reload(self, machine):
+        self.stray(machine, WORKER + " is shutting down")
+        nginx = machine.nginx().find()
+        assert [(worker.pid, worker.leaving, worker.master) for worker in nginx.workers()] == [(101, False, (FORMER, FORMER)), (STRAY, True, (0, None))]
+
+    def test_without_another_master_process_the_worker_is_told(self, machine):
+        self.stray(machine)
+        machine.rename(FORMER, "")
+        told = r"^No nginx with the configuration .* runs on this machine\. Worker process 90 of nginx goes on without its master"
+        with pytest.raises(NginxError, match=told):
+            machine.find()

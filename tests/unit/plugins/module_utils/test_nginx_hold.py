@@ -27,6 +27,7 @@ class Nginx:
         self.path = path
         self.pid, self.started = 1, 1
         self.process = {"pid": 1, "started": 1}
+        self.others = {}
         self.reloads = 0
         self.begun = 2
 
