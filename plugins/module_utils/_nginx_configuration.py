@@ -41,6 +41,11 @@ CODE, FAIR = "balancer_by_lua", "fair"
 # With these directives, a client may have connections to several servers: streams of HTTP/2 and HTTP/3, requests to further servers on the way or one
 # after the other (slice), and code, which may do anything.
 SEVERAL = re.compile(r"(http[23]|mirror|slice|post_action|ssi|add_(before|after)_body|\w+_cache_background_update|\w+_by_lua(_block|_file)?|js_\w+|perl)\Z")
+# Directives besides set that give the variable after them a value, which is known only with the request. Those of code that may give any variable one.
+GIVES = re.compile(r"(\w+_)?set(_\w+)?\Z|js_var\Z|keyval\Z")
+CODE_BEFORE = re.compile(r"(set|rewrite|server_rewrite|access|content|preread)_by_lua")
+# A part of a regular expression that gives a variable a value.
+CAPTURE = re.compile(r"\(\?(?:P?<|')([A-Za-z_]\w*)[>']")
 # Where requests go that are encrypted, or may be.
 ENCRYPTED = re.compile(r"(https|grpcs|suwsgi)://|\$")
 # How many addresses a text with variables may stand for. Beyond that it is not known where it leads.
@@ -278,6 +283,10 @@ class Configuration:
         # What the directives say that pass requests on, and the values that variables may have.
         self._passes: dict[tuple[str, str, str, int], str] = {}
         self._variables: dict[str, list[str]] = {}
+        # The variables that have further values, which are known only with the request: any of set where code runs.
+        self._given: set[str] = set()
+        self._set: set[str] = set()
+        self._has_code = False
         # By context and upstream: the directive that chooses its servers, its file and its line.
         self._choosers: dict[tuple[str, str], tuple[str, str, int]] = {}
         # Whether stream listens on a UDP port, so that its upstreams may be reached over UDP.
@@ -302,15 +311,18 @@ class Configuration:
         found: list[Pass] = []
         for (context, text, path, line), target in self._passes.items():
             values = self._values(target)
-            addresses = dict.fromkeys(_address_in(value) for value in values or ())
+            # If only one of several values has a port, it counts.
+            addresses = {_address_in(value): value for value in sorted(values or (), key=_has_port)}
             # A variable may be empty at first, and code gives it its value.
             unknown = [value for value in values or () if VARIABLE.search(_authority(value)) and _address_in(value) is None]
             if values is None or unknown or not any(addresses):
                 why = "its address has too many values" if values is None else "the address %r is not known before the request" % (unknown + [target])[0]
                 found.append(Pass(context, text, "", path, line, why))
-            for address in addresses:
-                # The port does not count for the name of an upstream.
+            for address, value in addresses.items():
                 names = {address.lower(), address.lower().rpartition(":")[0]} if address else set()
+                if address and "$" in target and _has_port(value):
+                    # Behind a variable, an address with a port is never that of an upstream.
+                    names = set()
                 if address and not any((context, name) in self._upstreams for name in names):
                     found.append(Pass(context, text, address, path, line))
         for (context, upstream), (name, path, line) in self._choosers.items():
@@ -339,11 +351,22 @@ class Configuration:
             else:
                 # A value may be made of other variables, and of the same one.
                 todo.extend(
-                    (value[: variable.start()] + known + value[variable.end() :], used | {_name(variable)}) for known in self._variables[_name(variable)]
+                    (value[: variable.start()] + known + value[variable.end() :], used | {_name(variable)}) for known in self._values_of(_name(variable))
                 )
             if len(todo) + len(done) > VALUES:
                 return None
         return list(done)
+
+    def _values_of(self, name: str) -> list[str]:
+        is_open = name in self._given or self._has_code and name in self._set
+        return self._variables[name] + (["${%s}" % name] if is_open else [])
+
+    def _note_values(self, words: list[str]) -> None:
+        """Note to which variables a directive gives values that are known only with the request."""
+        self._has_code = self._has_code or CODE_BEFORE.match(words[0]) is not None
+        if words[0] != "set" and GIVES.match(words[0]):
+            self._given.update(_name(found) for found in map(VARIABLE.match, words[1:3]) if found)
+        self._given.update(name for word in words[1:] for name in CAPTURE.findall(word))
 
     def _note(self, context: tuple[str, ...], upstream: str | None, words: list[str], text: str, path: str, line: int) -> None:
         """Note what a directive says about where requests go."""
@@ -359,6 +382,7 @@ class Configuration:
             self.hides_answers = self.hides_answers or context[:1] == ("http",) and ENCRYPTED.match(words[1]) is not None
             self._passes[context[0] if context else "", text, path, line] = words[1]
         elif words[0] == "set" and len(words) == 3:
+            self._set.add(words[1].strip("${}"))
             self._give(words[1], words[2])
         elif words[0] == "listen" and "udp" in words[2:] and context[:1] == ("stream",):
             self.has_udp = True
@@ -395,6 +419,7 @@ class Configuration:
                 blocks.pop()
                 continue
             words = [word.text for word in directive.words]
+            self._note_values(words)
             if directive.ends == "{":
                 is_upstream = words[0] == "upstream" and len(words) == 2 and here in (("http",), ("stream",))
                 if is_upstream:
@@ -489,6 +514,11 @@ def _authority(value: str) -> str:
     scheme, found, rest = value.partition("://")
     rest = rest if found else value
     return rest if rest.startswith("unix:") else re.split("[/?]", rest, maxsplit=1)[0]
+
+
+def _has_port(value: str) -> bool:
+    """Whether the target of a pass has a port, which a variable may follow."""
+    return PORT.search(VARIABLE.split(_authority(value), maxsplit=1)[0]) is not None
 
 
 def _address_in(value: str) -> str | None:

@@ -292,6 +292,20 @@ def test_a_request_by_a_variable_is_seen_where_it_goes(two_hosts):
         until(lambda: run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0}, 30)
 
 
+def test_an_address_with_a_port_behind_a_variable_is_no_upstream(bed):
+    """Without a port, nginx takes the name for that of the upstream, and every line is followed."""
+    bed.serve()
+    site = bed.folder / "conf.d" / "site.conf"
+    text = "upstream 127.0.0.1 { server %s; server %s backup; }\n" % (bed.two, bed.one)
+    text += site.read_text().replace("location /api/", "location /port { set $to %s; proxy_pass http://$to; }\n  location /api/" % bed.one)
+    site.write_text(text.replace("location /api/", "location /name { set $at 127.0.0.1; proxy_pass http://$at; }\n  location /api/"))
+    bed.nginx.reload()
+    bed.hold()
+    assert (set(bed.answers(5, "/name")), set(bed.answers(5, "/port"))) == ({"two"}, {"one"})
+    found = [(line["text"], line["leads_to"]) for line in bed.info()["passes"]]
+    assert found == [("proxy_pass http://$to;", [{"address": "127.0.0.1", "port": bed.ports["one"]}])]
+
+
 def test_the_last_server_that_answers_stays(bed):
     """The other one has crashed: its line has no C(down), and nothing accepts its connections."""
     bed.serve()

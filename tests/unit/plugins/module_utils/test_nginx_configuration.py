@@ -327,6 +327,18 @@ def test_whether_a_client_may_have_connections_to_several_servers(tmp_path, text
         ),
         ("map $host $a { default ''; b.internal 10.0.0.4; }", "http://$a", ["10.0.0.4"]),
         ("upstream Shop { server a; }", "http://shop$request_uri", []),
+        # Behind a variable, nginx takes an address with a port for that of a host and not for the name of an upstream.
+        ("upstream shop { server a; }", "http://shop:8080$request_uri", ["shop:8080"]),
+        ("upstream shop { server a; } set $a shop:8080;", "http://$a", ["shop:8080"]),
+        ("upstream shop { server a; } set $a shop; set $a shop:443;", "https://$a", ["shop:443"]),
+        ("upstream shop { server a; } set $a shop;", "https://$a", []),
+        # Something else may give it another value.
+        ("upstream shop { server a; } set $a shop; auth_request_set $a $upstream_http_x;", "http://$a", [None]),
+        ("upstream shop { server a; } set $a shop; server_name ~^(?<a>.+)[.]x$;", "http://$a", [None]),
+        ("upstream shop { server a; } map $uri $a { default shop; } keyval $uri $a zone=x;", "http://$a", [None]),
+        ("upstream shop { server a; } set $a shop; access_by_lua_block { ngx.var.a = 'b' }", "http://$a", [None]),
+        ("upstream shop { server a; } set $a shop; header_filter_by_lua_block { }", "http://$a", []),
+        ("upstream shop { server a; } map $uri $a { default shop; } access_by_lua_file x.lua;", "http://$a", []),
     ],
 )
 def test_addresses_in_passes_with_variables(tmp_path, more, target, addresses):
