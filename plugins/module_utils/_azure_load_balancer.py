@@ -165,10 +165,13 @@ class Pools:
         operation = self._client.put(pool, NETWORK_VERSION, changed, body["etag"])
         return operation is None or self._client.follow(operation, pool, seconds)
 
+    def balancer(self, balancer: str) -> dict[str, Any]:
+        return self._client.get(balancer, NETWORK_VERSION)
+
     def tags(self, balancer: str) -> dict[str, str]:
         if balancer.lower() in self._tags:
             return self._tags[balancer.lower()]
-        return self._client.get(balancer, NETWORK_VERSION).get("tags") or {}
+        return self.balancer(balancer).get("tags") or {}
 
     def change_tags(self, balancer: str, operation: str, tags: dict[str, str]) -> None:
         """Merge or delete these tags and leave all others alone, also those that another host writes now."""
@@ -182,6 +185,53 @@ class Pools:
             return
         path = balancer + "/providers/Microsoft.Resources/tags/default"
         self._client.patch(path, TAGS_VERSION, {"operation": operation, "properties": {"tags": tags}})
+
+
+def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
+
+    Its other pools, in which the same IP address or network interface is not C(Down), and inbound NAT rules, which no state keeps from anything.
+    """
+    properties = balancer.get("properties") or {}
+    rules: dict[str, set[int]] = {}
+    for rule in properties.get("loadBalancingRules") or []:
+        of_rule = rule.get("properties") or {}
+        for target in [of_rule.get("backendAddressPool"), *(of_rule.get("backendAddressPools") or [])]:
+            rules.setdefault(_id_of(target), set()).add(int(of_rule.get("backendPort") or 0))
+    found = []
+    for other in properties.get("backendAddressPools") or []:
+        there = (other.get("properties") or {}).get("loadBalancerBackendAddresses") or []
+        ports = rules.get(_id_of(other), set())
+        if _id_of(other) == pool.lower() or not ports:
+            continue
+        for entry in there:
+            if (entry.get("properties") or {}).get("adminState") != DOWN:
+                same = (member for member in members if not _identity(member).isdisjoint(_identity(entry)))
+                found += [{"of": member.get("name"), "pool": other["id"], "name": entry.get("name"), "rule": None, "ports": sorted(ports)} for member in same]
+    for rule in properties.get("inboundNatRules") or []:
+        of_rule = rule.get("properties") or {}
+        interface = _interface(_id_of(of_rule.get("backendIPConfiguration")))
+        for member in members:
+            if _id_of(of_rule.get("backendAddressPool")) == pool.lower() or interface and interface in _identity(member):
+                ports = {int(of_rule.get("backendPort") or 0)}
+                found.append({"of": member.get("name"), "pool": None, "name": None, "rule": rule.get("name"), "ports": sorted(ports)})
+    return found
+
+
+def _id_of(reference: dict[str, Any] | None) -> str:
+    return str((reference or {}).get("id") or "").lower()
+
+
+def _interface(configuration: str) -> str:
+    """The network interface of an IP configuration."""
+    return configuration.partition("/ipconfigurations/")[0]
+
+
+def _identity(entry: dict[str, Any]) -> set[str]:
+    """What a member is known by in every pool: its IP address, and its network interface."""
+    properties = entry.get("properties") or {}
+    interface = _interface(_id_of(properties.get("networkInterfaceIPConfiguration")))
+    return {text for text in (called(properties.get("ipAddress")), interface) if text}
 
 
 class TagStore:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, azure_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import TO_CHANGE, TO_RESTORE, Addresses, Pools, TagStore
+from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import (
+    TO_CHANGE,
+    TO_RESTORE,
+    Addresses,
+    Pools,
+    TagStore,
+    balancer_of,
+    ways_past,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import DOWN, OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome
@@ -165,6 +173,7 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
     driver.check()
     found: list[dict[str, Any]] = []
     holds: list[dict[str, Any]] = []
+    past: list[dict[str, Any]] = []
     for pool in params["pools"]:
         body = pools.read(pool)
         records = {record["subject"]["address"]: record for record in store.records(pool)}
@@ -184,11 +193,13 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
                     "condition": driver.condition(record, address),
                 }
             )
+        members = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
+        past += [dict(way, at=pool) for way in ways_past(pools.balancer(balancer_of(pool)), pool, members)]
         for name, record in sorted(records.items()):
             known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
             shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
             holds.append(dict(shown, for_server=known))
-    return {"changed": False, "addresses": found, "holds": holds, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
+    return {"changed": False, "addresses": found, "holds": holds, "past": past, "time": utc_now(), "problem": None, "passing": False, "unread": pools.unread}
 
 
 def is_settled(address: Any, record: Any) -> bool:

@@ -160,7 +160,8 @@ class AzureLoadBalancer(TrafficDuty):
         mine = [address for address in result["addresses"] if is_mine(settings, address)]
         mistakes = tuple(mistakes_in(settings, result))
         places = () if mistakes else tuple(_place(settings, machine, address) for address in mine)
-        return Traffic(places, any(place.serves for place in places), mistakes=mistakes)
+        past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result) if way["of"] in [each["name"] for each in mine])
+        return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes)
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
@@ -201,6 +202,28 @@ class AzureLoadBalancer(TrafficDuty):
         access = {name: options[name] for name in ACCESS if options.get(name)}
         subject = record["subject"]
         return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
+
+
+def ways_past(settings: BalancerSettings, host: Host, result: Result) -> Iterator[Json]:
+    """How else the load balancer sends connections to the host's ports, which no duty of the host ends."""
+    named = {balancer["pool"].lower() for kind, balancer in host.balancers if kind.name == AzureLoadBalancer.name} if result.get("past") else set()
+    for way in result.get("past") or ():
+        of_ports = 0 in way["ports"] or not set(host.ports).isdisjoint(way["ports"])
+        if of_ports and way["at"].lower() == settings["pool"].lower() and str(way["pool"]).lower() not in named:
+            yield way
+
+
+def _past(settings: BalancerSettings, way: Json) -> Place:
+    """A place from which nothing takes the host out."""
+    balancer = settings["pool"].split("/")[-3]
+    ports = "all ports" if 0 in way["ports"] else "port " + ", ".join(map(str, way["ports"]))
+    if way["rule"]:
+        name = f"inbound NAT rule {way['rule']} of {balancer}"
+        why = f"{name} sends connections to {ports} of it, whatever the administrative state is"
+    else:
+        name = f"{way['name']} in pool {last_part(way['pool'])}"
+        why = f"{name} of {balancer} is the same address, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool"
+    return Place(name, CONTROLLER, in_rotation=True, busy=(why,), by_name=False, stays=why)
 
 
 def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _azure_load_
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
-from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL
+from tests.support.azure import BALANCER, EVENT, LB, MEMBERS, OTHER_EVENT, POOL, member
 from tests.support.azure_here import Here
 from tests.support.calls import call
 from tests.support.service import Clock
@@ -663,3 +663,56 @@ def test_two_controllers_take_out_no_server_too_many(azure, monkeypatch):
     azure.release("a")
     azure.release("b")
     assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
+
+
+NIC = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/networkInterfaces/nic1"
+
+
+def pool_of(name, *entries):
+    return {"name": name, "id": f"{LB}/backendAddressPools/{name}", "properties": {"loadBalancerBackendAddresses": list(entries)}}
+
+
+def on_interface(name, configuration, nic=NIC, **more):
+    return {"name": name, "properties": {"networkInterfaceIPConfiguration": {"id": f"{nic}/ipConfigurations/{configuration}"}, **more}}
+
+
+def rule(port, *pools, plural=False):
+    ids = [{"id": f"{LB}/backendAddressPools/{name}"} for name in pools]
+    return {"name": f"r{port}", "properties": {"backendPort": port, **({"backendAddressPools": ids} if plural else {"backendAddressPool": ids[0]})}}
+
+
+def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
+    """The administrative state counts for one pool, and for no inbound NAT rule."""
+    pools = [
+        pool_of("web", *MEMBERS, on_interface("e", "one")),
+        pool_of("API", member("x", "10.0.0.4"), member("y", "10.0.0.6"), member("z", "10.0.0.9")),
+        pool_of("six", on_interface("six", "v6", NIC.upper())),
+        pool_of("out", member("o", "10.0.0.4")),
+        pool_of("down", member("o", "10.0.0.4", adminState="Down")),
+    ]
+    rules = [rule(80, "web"), rule(8080, "api"), rule(8081, "API", plural=True), rule(0, "six"), rule(80, "down")]
+    nat = [
+        {"name": "all", "properties": {"backendAddressPool": {"id": POOL.lower()}, "backendPort": 22}},
+        {"name": "one", "properties": {"backendIPConfiguration": {"id": NIC + "/ipConfigurations/one"}, "backendPort": 23}},
+        {"name": "strange", "properties": {"backendIPConfiguration": {"id": NIC + "2/ipConfigurations/one"}, "backendPort": 24}},
+    ]
+    resource = {"properties": {"backendAddressPools": pools, "loadBalancingRules": rules, "inboundNatRules": nat}}
+    members = pools[0]["properties"]["loadBalancerBackendAddresses"]
+    found = [(way["of"], (way["pool"] or "").rpartition("/")[2], way["name"], way["rule"], way["ports"]) for way in balancer.ways_past(resource, POOL, members)]
+    assert found == [
+        ("a", "API", "x", None, [8080, 8081]),
+        ("c", "API", "y", None, [8080, 8081]),
+        ("e", "six", "six", None, [0]),
+        *((each["name"], "", None, "all", [22]) for each in members),
+        ("e", "", None, "one", [23]),
+    ]
+
+
+def test_a_look_tells_what_leads_past_a_pool(azure):
+    resource = azure.balancer()
+    resource["properties"]["backendAddressPools"].append(pool_of("api", member("x", "10.0.0.5")))
+    resource["properties"]["loadBalancingRules"] = [rule(8080, "api")]
+    azure.control("POST", "load-balancers", resource)
+    told = call("azure_load_balancer_info", azure.params())
+    assert told["past"] == [{"at": POOL, "of": "b", "pool": LB + "/backendAddressPools/api", "name": "x", "rule": None, "ports": [8080]}]
+    assert call("azure_load_balancer_info", azure.params(pools=[LB + "/backendAddressPools/nothing"]))["problem"]

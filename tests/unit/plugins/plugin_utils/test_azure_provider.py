@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import azure_load_balancer as words
@@ -53,6 +55,43 @@ def test_what_a_state_means(seen, rotates, condition, must_go_out):
     assert (place.in_rotation, place.condition, place.must_go_out) == (rotates, condition, must_go_out)
     assert bool(place.busy) == rotates
     assert bool(place.conflict) == (condition == CHANGED)
+
+
+OTHER = POOL.replace("/web", "/api")
+WAY = {"at": POOL.upper(), "of": "a", "pool": OTHER, "name": "x", "rule": None, "ports": [8080, 8081]}
+NAT = {"at": POOL, "of": "a", "pool": None, "name": None, "rule": "direct", "ports": [8080]}
+
+
+@pytest.mark.parametrize(
+    ("way", "pools", "ports", "said"),
+    [
+        (
+            WAY,
+            [POOL],
+            [8080],
+            "x in pool api of lb is the same address, and its rules send connections to port 8080, 8081: add a duty azure_load_balancer with this pool",
+        ),
+        (
+            dict(WAY, ports=[0]),
+            [POOL],
+            [1],
+            "x in pool api of lb is the same address, and its rules send connections to all ports: add a duty azure_load_balancer with this pool",
+        ),
+        (NAT, [POOL, OTHER], [8080], "inbound NAT rule direct of lb sends connections to port 8080 of it, whatever the administrative state is"),
+        # The other pool has a duty of its own, the port is another service's, or it is another member's.
+        (WAY, [POOL, OTHER.lower()], [8080], None),
+        (WAY, [POOL], [443], None),
+        (NAT, [POOL], [443], None),
+        (dict(WAY, of="b"), [POOL], [8080], None),
+    ],
+)
+def test_what_the_load_balancer_sends_past_the_pool_keeps_the_host_in_rotation(way, pools, ports, said):
+    host = SimpleNamespace(ports=ports, balancers=[(PROVIDER, dict(SETTINGS, pool=pool)) for pool in pools])
+    result = {"addresses": [address(state="Down", condition="held", held_by=["E1"]), address("b")], "at": 5.0, "past": [way]}
+    found = PROVIDER.traffic(SETTINGS, host, {KEY: MachineObservation(KEY, result, None)}, None)
+    (pool, *past) = found.places
+    assert not pool.in_rotation and not found.serves
+    assert [(place.in_rotation, place.busy, place.stays, place.must_go_out) for place in past] == ([(True, (said,), said, False)] if said else [])
 
 
 def test_what_is_being_given_back_does_not_serve_yet():
