@@ -142,18 +142,32 @@ def _events(names: Sequence[str], hosts: Json) -> list[str]:
     return [event if len(of_event) == len(names) else f"{event} ({', '.join(of_event)})" for event, of_event in events.items()]
 
 
-class Journal:
-    """A line of JSON for each pass, so that it can be planned again."""
+class Written:
+    """What is written to a file or a folder, the value of an option."""
+
+    option = ""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     def tell(self, told: Pass) -> Iterator[str]:
         try:
-            with open(self._path, "a", encoding="utf-8") as journal:
-                journal.write(json.dumps(told.line, default=str) + "\n")
+            self.write(told)
         except OSError as error:
-            yield f"handle_events_journal: {self._path!r} cannot be written any more: {error.strerror}"
+            yield f"handle_events_{self.option}: {self._path!r} cannot be written any more: {error.strerror}"
+
+    def write(self, told: Pass) -> None:
+        raise NotImplementedError
+
+
+class Journal(Written):
+    """A line of JSON for each pass, so that it can be planned again."""
+
+    option = "journal"
+
+    def write(self, told: Pass) -> None:
+        with open(self._path, "a", encoding="utf-8") as journal:
+            journal.write(json.dumps(told.line, default=str) + "\n")
 
 
 class Story:
@@ -173,34 +187,26 @@ class Story:
         return ()
 
 
-class Report:
+class Report(Written):
     """The report of the run, written where the story has brought anything new."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    option = "report"
 
-    def tell(self, told: Pass) -> Iterator[str]:
-        try:
-            is_needed = told.kept["is_news"] or not told.last.get("report")
-            told.kept["report"] = files.write(self._folder, told.kept["story"])[0] if is_needed else told.last["report"]
-        except OSError as error:
-            yield f"handle_events_report: {self._folder!r} cannot be written any more: {error.strerror}"
+    def write(self, told: Pass) -> None:
+        is_needed = told.kept["is_news"] or not told.last.get("report")
+        told.kept["report"] = files.write(self._path, told.kept["story"])[0] if is_needed else told.last["report"]
 
 
-class Metrics:
+class Metrics(Written):
     """Figures for Prometheus."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    option = "metrics"
 
-    def tell(self, told: Pass) -> Iterator[str]:
-        try:
-            # What former runs had counted.
-            told.kept["counted"] = told.last["counted"] if "counted" in told.last else files.read_metrics(self._path)
-            text = metrics.metrics(files.group_of(self._path), told.kept["story"], told.line, told.outcome["memory"], told.kept["counted"])
-            files.write_metrics(self._path, text)
-        except OSError as error:
-            yield f"handle_events_metrics: {self._path!r} cannot be written any more: {error.strerror}"
+    def write(self, told: Pass) -> None:
+        # What former runs had counted.
+        told.kept["counted"] = told.last["counted"] if "counted" in told.last else files.read_metrics(self._path)
+        text = metrics.metrics(files.group_of(self._path), told.kept["story"], told.line, told.outcome["memory"], told.kept["counted"])
+        files.write_metrics(self._path, text)
 
 
 class Notices:
