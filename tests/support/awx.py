@@ -20,6 +20,7 @@ import urllib.parse
 import requests
 
 from tests.support.patience import patient
+from tests.support.serving import Serving
 
 VERSION = "24.6.1"
 PREFIX = "/api/v2/"
@@ -28,7 +29,7 @@ ASSOCIATIONS = ("credentials", "labels", "instance_groups", *(f"notification_tem
 DOCUMENTS = ("survey_spec",)
 
 
-class Awx:
+class Awx(Serving):
     """``objects`` are the objects by their kind and id, ``changes`` every request that changed something but who is logged in."""
 
     real = False
@@ -44,14 +45,8 @@ class Awx:
         self.changes = []
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler()))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
 
     def add(self, kind, /, **fields):
         """A new object; its id."""

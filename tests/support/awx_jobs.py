@@ -37,12 +37,8 @@ class JobsAwx(Awx):
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
         self._server.socket.close()
         self._server.socket = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
-        self._server.daemon_threads = True
         self.processes = []
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def __enter__(self):
-        return self
+        self.serve(self._server)
 
     def __exit__(self, *_):
         for job in self.processes:

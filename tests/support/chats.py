@@ -17,6 +17,7 @@ import socketserver
 import threading
 
 from tests.support.receiver import Receiver, certificate
+from tests.support.serving import Serving
 
 MOST_BYTES = 28 * 1024
 
@@ -148,7 +149,7 @@ def _has_only(value, types):
     return isinstance(value, dict) and all(name in types and isinstance(inner, types[name]) for name, inner in value.items())
 
 
-class Proxy:
+class Proxy(Serving):
     """Leads programs whose environment is C(environment) to these receivers by their names, and nowhere else. C(trusted): other certificates."""
 
     def __init__(self, folder, *receivers, trusted=()):
@@ -169,18 +170,9 @@ class Proxy:
 
         known = folder / "known.pem"
         known.write_text("".join(path.read_text() for path in (*(receiver.tls for receiver in receivers), *trusted)))
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        self.serve(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))
         address = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.environment = {"https_proxy": address, "no_proxy": "127.0.0.1", "REQUESTS_CA_BUNDLE": str(known), "SSL_CERT_FILE": str(known)}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def _pass_on(source, target):

@@ -28,6 +28,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from tests.support.meanwhile import Meanwhile
+from tests.support.serving import Serving
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificates with openssl: apt-get install openssl")
 
@@ -62,7 +63,7 @@ class Refusal(Exception):
             self.body["details"] = {"causes": [{"reason": cause, "message": text} for cause, text in causes]}
 
 
-class Cluster:
+class Cluster(Serving):
     """``grace``: how long pods need to end. ``starting``: how long a new pod needs until it is ready. Both in seconds."""
 
     def __init__(self, folder, nodes=("n1", "n2"), grace=0.1, starting=0.1, rules=None):
@@ -90,17 +91,7 @@ class Cluster:
         self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.url = f"https://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(self._server)
 
     def options(self, node="n1", **more):
         """What the step is told."""
@@ -439,7 +430,6 @@ class Watch(Meanwhile):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
     request_queue_size = 128
 
     def handle_error(self, request, client_address):

@@ -17,6 +17,8 @@ import time
 import urllib.parse
 from datetime import datetime, timezone
 
+from tests.support.serving import Handler, Serving
+
 TOKEN = "t0ken"
 KEY = "h0st-config-key"
 
@@ -42,7 +44,7 @@ def certificate(folder, name, *others):
     return path
 
 
-class Receiver:
+class Receiver(Serving):
     """Answers with ``answer(request)``: status, body and perhaps headers, None for no answer at all. ``answers`` come first, one after the other.
 
     It listens at a free port of 127.0.0.1, or with the socket ``listening``.
@@ -59,33 +61,21 @@ class Receiver:
         self._lock = threading.Lock()
         receiver = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            wbufsize = -1
-
+        class Answer(Handler):
             def setup(self):
                 super().setup()
                 if tls:
                     self.request.settimeout(10)
-
-            def handle_one_request(self):
-                try:
-                    super().handle_one_request()
-                except OSError:
-                    self.close_connection = True
 
             def do_GET(self):
                 receiver.handle(self)
 
             do_POST = do_GET
 
-            def log_message(self, *_arguments):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler, bind_and_activate=listening is None)
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer, bind_and_activate=listening is None)
         if listening is not None:
             self._server.socket.close()
             self._server.socket = listening
-        self._server.daemon_threads = True
         self._server.handle_error = lambda *_arguments: None
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -94,17 +84,7 @@ class Receiver:
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self._server.socket.getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://{'localhost' if tls else '127.0.0.1'}:{self.port}{self.path}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(self._server)
 
     def posted(self):
         return [request for request in self.seen if request["method"] == "POST"]

@@ -29,6 +29,7 @@ from tests.support.patience import patient
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import forget_records
+from tests.support.serving import Serving
 from tests.support.simulator import Simulator
 from tests.support.web import Web
 
@@ -89,7 +90,7 @@ def write_noting_tasks(path, word, log, is_done=True):
     path.write_text(yaml.safe_dump([{"name": "Note", "ansible.builtin.shell": f"echo {word} >> {log}"}, done]))
 
 
-class Errands:
+class Errands(Serving):
     """Functions of the test that a playbook has run, one URL for each."""
 
     def __init__(self):
@@ -110,13 +111,8 @@ class Errands:
             def log_message(self, *_arguments):
                 pass
 
-        self._server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.serve(http.server.HTTPServer(("127.0.0.1", 0), Handler))
         self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 class Step:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import http.server
 import json
-import threading
 import time
+
+from tests.support.serving import Handler, Serving
 
 DATE = "Mon, 19 Sep 2016 18:14:47 GMT"
 
@@ -63,7 +64,7 @@ class Request:
         return json.loads(self.body)
 
 
-class Service:
+class Service(Serving):
     """Answers requests for events with ``answers``, one after the other, and goes on with the last.
 
     An answer is a status, a document (answered with 200), bytes, a tuple of status, body and headers, or a function
@@ -76,17 +77,8 @@ class Service:
         self.seen = []
         service = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             protocol_version = "HTTP/1.1"
-            # Whole answers at once: in two pieces the second waits 40 ms for the receipt of the first.
-            wbufsize = -1
-
-            def handle_one_request(self):
-                try:
-                    super().handle_one_request()
-                except OSError:
-                    # A client that had enough of it.
-                    self.close_connection = True
 
             def do_GET(self):
                 service.handle(self)
@@ -96,20 +88,8 @@ class Service:
             def date_time_string(self, timestamp=None):
                 return DATE
 
-            def log_message(self, *arguments):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
 
     def requests(self, method="GET", path="/metadata/scheduledevents"):
         return [request for request in self.seen if request.method == method and request.path.startswith(path)]

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import http.server
-import threading
 import time
 
+from tests.support.serving import Serving
 
-class Web:
+
+class Web(Serving):
     """A web server that answers with its status, if need be later. ``protocol`` HTTP/1.0 closes the connection after each answer."""
 
     def __init__(self, protocol="HTTP/1.1"):
@@ -39,13 +40,8 @@ class Web:
                 pass
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
         # A connection that HAProxy resets is none of the tests' business.
         self._server.handle_error = lambda *_arguments: None
         self._server.socket.listen(64)
         self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
+        self.serve(self._server)
