@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-
-IDLE_LOOKS = 2
 
 
 def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
@@ -224,7 +223,7 @@ class Look:
         return self._fingerprint() != self.params["known"] or self._is_idle()
 
     def _is_idle(self) -> bool:
-        return self.params["await_idle"] and self.looks >= IDLE_LOOKS and self.monotonic() - self.began >= self.params["at_least"]
+        return self.params["await_idle"] and self.looks >= LOOKS and self.monotonic() - self.began >= self.params["at_least"]
 
     def _fingerprint(self) -> str:
         events = self.seen["events"]

@@ -75,7 +75,7 @@ BREAKAGES = [
     ),
     Breakage(
         "a host is drained after two idle looks",
-        f"{PLAN}/judgement.py",
+        f"{MACHINE}/_duties/options.py",
         "LOOKS = 2\n",
         "LOOKS = 1\n",
         PLAN_TESTS,

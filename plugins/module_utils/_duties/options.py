@@ -36,6 +36,8 @@ MACHINES = "give the inventory names of the machines on which the balancer runs"
 HOSTS: dict[str, Any] = {"type": "list", "elements": "str", "required": True, "means": MACHINES}
 # Seconds for which no new request may have come before a host that is out counts as drained.
 QUIET: dict[str, Any] = {"type": "float", "default": 3}
+# In how many looks running it must also have been idle.
+LOOKS = 2
 
 
 def common_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:

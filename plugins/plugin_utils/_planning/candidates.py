@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, stranger
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
-    LOOKS,
     Drain,
     had_impact,
     is_deleted,

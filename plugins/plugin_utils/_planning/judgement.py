@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
@@ -26,8 +27,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arriv
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 
-LOOKS = 2
-"""Idle looks in a row after which a host is drained, if also no request came for the seconds of C(quiet)."""
 FRESH = 10.0
 """Seconds for which an observation counts as current."""
 UNWATCHED = 5.0

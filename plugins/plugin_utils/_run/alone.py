@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import RESTORING, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LOOKS, ONCE_MORE, judge_drain
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, TRIES, host_options, idle_options, machine_looks, with_acts
