@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.patience import patient
+
 HOSTS = ("web1", "web2", "web3", "web4")
 NOTICE = 900
 IMPACT = 2.0
@@ -31,14 +33,16 @@ class Announced:
 
     def document(self):
         """The event as the simulator's control address takes it."""
+        # What has started already is to last longer than a run takes to begin, so that there is somebody to take out.
+        impact = patient(self.impact) if self.status == "Started" else self.impact
         return {
             "EventType": self.event_type,
             "Resources": list(self.hosts),
             "EventStatus": self.status,
             "NoticeSeconds": self.notice,
-            "ImpactSeconds": self.impact,
+            "ImpactSeconds": impact,
             "SettleSeconds": SETTLE,
-            "DurationInSeconds": int(self.impact),
+            "DurationInSeconds": int(impact),
             "Description": "Host server is undergoing maintenance.",
         }
 
@@ -87,7 +91,6 @@ def _scenarios():
     yield Scenario("preempt", (Announced("Preempt", ("web1",), notice=30, impact=3.0),))
     yield Scenario("terminate", (Announced("Terminate", ("web3",), notice=300, impact=3.0),))
     yield Scenario("cancelled", (Announced("Redeploy", ("web3",), cancelled=True),))
-    # It lasts longer than a run takes to begin: there is somebody to take out.
     yield Scenario("no_notice", (Announced("Reboot", ("web1",), status="Started", impact=20.0),))
     yield Scenario("two_events", (Announced("Reboot", ("web1",)), Announced("Freeze", ("web3",))))
     yield Scenario("two_vms", (Announced("Reboot", ("web1", "web2")),))
