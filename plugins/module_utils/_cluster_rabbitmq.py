@@ -10,12 +10,13 @@ into that mode: only the record knows whether it was us. The mode ends whenever 
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, normal_address, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,7 @@ class RabbitMQ(Member):
             yield "node", "%r is no name of a node; write it like rabbit@web1" % node
 
     def look(self) -> Seen:
+        self._check_machine()
         asked = [["rabbitmq-diagnostics", *self._node(), "--formatter", "json", "status"]]
         if self._went_out:
             # What will be asked next is asked side by side: each command takes about a second until it asks.
@@ -100,6 +102,21 @@ class RabbitMQ(Member):
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         self._run("rabbitmq-upgrade", "revive")
+
+    def _check_machine(self) -> None:
+        """A wrong name would put another machine's node into maintenance mode and leave ours. The name of a node ends with that of its host."""
+        node = self.options.get("node")
+        host = node.partition("@")[2] if node else ""
+        if not host or _short(host) == "localhost":
+            return
+        told = self.tools.run_all([["hostname"], ["hostname", "--all-ip-addresses"], ["getent", "ahosts", host]], SECONDS)
+        name, own, there = ("" if isinstance(each, MemberError) or each[0] else each[1] for each in told)
+        ours, theirs = ({normal_address(word) for word in words} - {None} for words in (own.split(), re.findall(r"^\S+", there, re.MULTILINE)))
+        # Without a name server the name may mean something to RabbitMQ alone.
+        if _short(host) == _short(name) or not ours or not theirs or any(address in ours or _is_loopback(address) for address in theirs):
+            return
+        where = listed(sorted(str(address) for address in theirs))
+        raise MemberError("The node %s is on %s, which is no address of this machine (%s). See whether the option node is right." % (node, where, name.strip()))
 
     def _left(self, node: str, connections: int, doors: list[tuple[str, int]], leaders: list[Outcome]) -> str | None:
         """What is still on the node. ``leaders``: how many queues it leads, if that was asked."""
@@ -165,6 +182,14 @@ class RabbitMQ(Member):
             return []
         # Names with a dot are long names, and RabbitMQ wants to be told so.
         return ["--node", node] + (["--longnames"] if "." in node.partition("@")[2] else [])
+
+
+def _short(name: str) -> str:
+    return name.strip().partition(".")[0].lower()
+
+
+def _is_loopback(address: str | None) -> bool:
+    return bool(address and ipaddress.ip_address(address).is_loopback)
 
 
 def _parsed(out: str) -> dict[str, Any]:

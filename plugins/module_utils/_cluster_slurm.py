@@ -44,6 +44,7 @@ class Slurm(Member):
         state = re.search(r" State=(\S+)", told)
         if not told.startswith("NodeName=%s " % node) or state is None:
             raise MemberError("`scontrol show node %s` told no state: %s." % (node, told.strip()[:200] or "nothing"))
+        self._check_machine(node, told)
         # In some versions a star marks a node that does not respond.
         flags = [flag.rstrip("*~#!%$@^-") for flag in state[1].split("+")]
         noted = re.search(r" Reason=(.*?)(?: \[[^\[\]]*\])?\s*$", told)
@@ -74,6 +75,19 @@ class Slurm(Member):
             raise MemberError("The slurmd of the node %s does not respond to the controller yet." % seen.member)
         self._run("scontrol", "update", "nodename=%s" % seen.member, "state=resume")
 
+    def _check_machine(self, node: str, told: str) -> None:
+        """A wrong name would drain another machine's node and leave ours. ``told``: what Slurm says of the node.
+
+        The slurmd of this machine tells its host name, and the controller that of the node's slurmd.
+        """
+        there = re.search(r" NodeHostName=(\S+)", told)
+        code, out, _err = self.tools.run(["scontrol", "show", "slurmd"], SECONDS) if self.options.get("node") else (1, "", "")
+        here = None if code else re.search(r"^Hostname\s*= *(\S+)", out, re.MULTILINE)
+        if there and here and _short(there[1]) != _short(here[1]):
+            raise MemberError(
+                "The slurmd of this machine runs on %s, and that of the node %s on %s. See whether the option node is right." % (here[1], node, there[1])
+            )
+
     def _jobs(self, node: str) -> list[str]:
         """The jobs that have the node."""
         told = self._run("squeue", "--noheader", "--nodelist=%s" % node, "--format=%A %T")
@@ -87,3 +101,7 @@ class Slurm(Member):
         if code:
             raise MemberError("`%s` failed: %s." % (" ".join(argv[:3]), last_line(err or out, code)))
         return out
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0].lower()

@@ -190,3 +190,11 @@ class TestHandleEvents:
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert ready.records() == []
         bed.is_as_before()
+
+
+def test_the_node_of_another_machine_is_told_and_stays(bed):
+    told = bed.hold(options={"node": "web2"})
+    assert told["msg"].endswith("The slurmd of this machine runs on web1, and that of the node web2 on web2. See whether the option node is right.")
+    assert bed.shown("web2") == ("IDLE", "") and bed.records() == []
+    assert only(bed.hold(options={"node": "web1"}))["condition"] == "held"
+    assert bed.release()["done"]

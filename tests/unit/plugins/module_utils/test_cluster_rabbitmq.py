@@ -73,6 +73,38 @@ def spare(tools):
     return member.spare(seen)
 
 
+class TestTheOptionNode:
+    """A wrong name would put another machine's node into maintenance mode."""
+
+    def look(self, tools, host, there, name="web1\n", own="10.0.0.4 fd00::4 \n"):
+        tools.says("rabbitmq-diagnostics --node", 0, answer("serving.json"), "")
+        tools.says("hostname", 0, name, "")
+        tools.says("hostname --all-ip-addresses", 0, own, "")
+        tools.says("getent ahosts", 0 if there else 2, there, "")
+        return look(tools, node=f"rabbit@{host}")[1].member
+
+    def test_that_of_another_machine(self, tools):
+        told = "^The node rabbit@web2 is on 10.0.0.5, fd00::5, which is no address of this machine .web1.. See whether the option node is right.$"
+        with pytest.raises(MemberError, match=told):
+            self.look(tools, "web2", "10.0.0.5  STREAM web2\n10.0.0.5  DGRAM\nfd00::5  STREAM web2\n")
+        assert not any("rabbitmq" in call for call in tools.calls)
+
+    @pytest.mark.parametrize(
+        ("host", "more"),
+        [
+            ("WEB1.example.com", {"there": "10.9.9.9  STREAM web1\n"}),
+            ("localhost", {"there": "10.9.9.9  STREAM x\n"}),
+            ("mq", {"there": "fd00:0::4  STREAM mq\n"}),
+            ("mq", {"there": "127.0.1.1  STREAM mq\n"}),
+            # Nobody tells where it is.
+            ("mq", {"there": ""}),
+            ("mq", {"there": "10.9.9.9  STREAM mq\n", "own": ""}),
+        ],
+    )
+    def test_its_own(self, tools, host, more):
+        assert self.look(tools, host, **more) == f"rabbit@{host}"
+
+
 class TestLook:
     def test_a_node_that_serves(self, tools):
         _member, seen = look(tools)

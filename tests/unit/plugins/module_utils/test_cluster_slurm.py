@@ -79,6 +79,23 @@ class TestLook:
         assert (seen.ours, seen.serves) == (False, False)
         assert seen.foreign == "Slurm has the node web1 as IDLE+DRAIN, and not because of graceful.azure (disk [sda] is broken)."
 
+    def test_the_node_of_another_machine(self, tools):
+        """It would be drained, and the host with it never."""
+        tools.says("scontrol show slurmd", 0, "Actual CPUs              = 2\nHostname                 = web2\nSlurmd PID               = 28\n", "")
+        with pytest.raises(
+            MemberError, match="^The slurmd of this machine runs on web2, and that of the node web1 on web1. See whether the option node is right.$"
+        ):
+            look(tools)
+        assert "scontrol update" not in " ".join(tools.calls)
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [(0, "Hostname                 = WEB1.example.com\n"), (1, ""), (0, "nothing that is known\n")],
+    )
+    def test_its_own_node_and_a_machine_whose_slurmd_is_silent(self, tools, code, said):
+        tools.says("scontrol show slurmd", code, said, "")
+        assert look(tools)[1].member == "web1"
+
     @pytest.mark.parametrize("state", ["DOWN", "DOWN*", "DOWN+NOT_RESPONDING"])
     def test_a_node_that_is_down(self, tools, state):
         tools.node(state)
