@@ -80,6 +80,8 @@ REASON_LIMIT = 60
 
 # After another program's write, the pool is read again. The pause before that, in seconds, grows up to the second figure.
 PAUSE, PAUSE_MOST = 0.2, 2.0
+# Seconds between two reads that are to say the same.
+AGAIN_SECONDS = 1.0
 
 
 class Address(NamedTuple):
@@ -396,6 +398,8 @@ class Addresses(Driver[Address]):
         self._ip = ip
         self._seconds = seconds
         self._min_in_service = min_in_service
+        # The pools that were read a second time because the release would forget a hold.
+        self._seen_twice: set[str] = set()
 
     def check(self) -> None:
         for pool in self._ids:
@@ -413,10 +417,20 @@ class Addresses(Driver[Address]):
             if name is None:
                 raise AzureError(self._not_there(pool, body))
             record = self._store.read(pool, name)
+            if self._would_drop(record, address) and pool not in self._seen_twice:
+                # One answer may be older than what was written before, or show a pool that somebody writes just now.
+                self._seen_twice.add(pool)
+                self._pools.sleep(max(0.0, min(AGAIN_SECONDS, self._pools.left)))
+                body = self._pools.read(pool)
+                address, record = self._find(pool, body), self._store.read(pool, name)
             if address is None and record is None:
                 raise AzureError(self._not_there(pool, body))
             found.append(("%s %s" % (short if unique else pool, name), address, record))
         return found
+
+    def _would_drop(self, record: Record | None, address: Address | None) -> bool:
+        """Whether the release ends with nothing to give back, and forgets the hold."""
+        return record is not None and not self._request.present and (address is None or self.condition(record, address) == CHANGED_MEANWHILE)
 
     def condition(self, record: Record | None, seen: Address) -> str:
         """What became of a hold.

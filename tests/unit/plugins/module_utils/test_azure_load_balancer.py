@@ -716,3 +716,33 @@ def test_a_look_tells_what_leads_past_a_pool(azure):
     told = call("azure_load_balancer_info", azure.params())
     assert told["past"] == [{"at": POOL, "of": "b", "pool": LB + "/backendAddressPools/api", "name": "x", "rule": None, "ports": [8080]}]
     assert call("azure_load_balancer_info", azure.params(pools=[LB + "/backendAddressPools/nothing"]))["problem"]
+
+
+@pytest.mark.parametrize("way", ["state", "gone"])
+def test_one_old_answer_makes_no_release_forget_a_hold(azure, monkeypatch, way):
+    """The address would stay Down for ever: no record would say that it is ours."""
+    azure.hold()
+    read, old = balancer.Pools.read, []
+
+    def read_old(pools, pool):
+        body = read(pools, pool)
+        if not old:
+            old.append(pool)
+            members = body["properties"]["loadBalancerBackendAddresses"]
+            if way == "state":
+                del members[0]["properties"]["adminState"]
+            else:
+                del members[0]
+        return body
+
+    monkeypatch.setattr(balancer.Pools, "read", read_old)
+    told = azure.release()
+    assert told["done"] and told["conflicts"] == [] and azure.state("a") == "absent" and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_what_two_reads_say_is_believed(azure):
+    azure.hold()
+    azure.act("a", "Up")
+    began = azure.time.monotonic()
+    told = azure.release()
+    assert len(told["conflicts"]) == 1 and azure.state("a") == "Up" and azure.time.monotonic() - began >= balancer.AGAIN_SECONDS
