@@ -279,14 +279,15 @@ class Nginx:
 
         Raises C(Refused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
         """
-        before = {worker.pid for worker in self.workers()}
+        masters = [self.pid, *self.former]
+        before = {worker.pid for worker in self._workers_of(masters)}
         self.hang_up()
         # The master must read the configuration and start its workers; the test has shown how long reading takes.
         deadline = self._monotonic() + RELOAD_SECONDS + 2 * self._test_seconds
         while True:
             # A worker that has its title by now counts.
             untitled = any(self._is_new(pid, [self.pid]) for pid in pids(self._proc))
-            workers = self.workers()
+            workers = self._workers_of(masters)
             new = [worker for worker in workers if worker.pid not in before and not worker.leaving]
             if new and not untitled and not any(worker.pid in before and not worker.leaving for worker in workers):
                 return new

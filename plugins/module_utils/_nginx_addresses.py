@@ -32,6 +32,9 @@ def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socke
 
     A name is resolved here. nginx has resolved it when it read its configuration.
     """
+    name, service, _value = address.partition(" service=")
+    if service:
+        raise ConnectionsError("the servers of %r are those of a service in the DNS, which nginx alone asks for" % name)
     if address.startswith(UNIX):
         # The same socket may be named through links: /var/run is one to /run.
         return {os.path.realpath(address[len(UNIX) :])}

@@ -233,6 +233,11 @@ class Server:
         return self.words[1]
 
     @property
+    def target(self) -> str:
+        """What is resolved: the address, with the service if it is the name of one in the DNS (from nginx 1.27.3 on)."""
+        return " ".join([self.address, *(word for word in self.words[2:] if word.startswith("service="))])
+
+    @property
     def upstream(self) -> str:
         return ", ".join(self.upstreams)
 
@@ -261,6 +266,10 @@ class Pass(NamedTuple):
     path: str
     line: int
     unknown: str | None = None
+
+    @property
+    def target(self) -> str:
+        return self.address
 
 
 class Configuration:

@@ -257,7 +257,7 @@ class Silence:
         # A server of UDP has nothing that accepts connections, and which upstream is one of UDP cannot be told.
         if server.context == "stream" and self._has_udp:
             return []
-        return sorted(self._resolver.known_places(server.address, server.context), key=str)
+        return sorted(self._resolver.known_places(server.target, server.context), key=str)
 
 
 class Servers(Driver[Server]):
@@ -442,7 +442,7 @@ class Servers(Driver[Server]):
         self._nginx.find()
         self._configuration = Configuration(self._nginx.configuration, self._bytes)
         self._servers, self._doubles = servers_of(self._configuration)
-        self._resolver.learn((server.address, server.context) for server in self._servers.values())
+        self._resolver.learn((server.target, server.context) for server in self._servers.values())
         self._records, _others = sort_records(self._store.records(KIND), self._configuration)
         self._loaded = Loaded(self._nginx, self._configuration)
 
@@ -498,10 +498,10 @@ class Servers(Driver[Server]):
     def _leads_here(self, key: Key, named: Collection[Key]) -> bool:
         """Whether a line that is not the server's by its own address leads to the server's host."""
         server = self._servers[key]
-        found = self._resolver.known_places(server.address, server.context)
+        found = self._resolver.known_places(server.target, server.context)
         own = self._resolver.known_places(self._server, "http")
         for other in named:
-            own = own | self._resolver.known_places(self._servers[other].address, self._servers[other].context)
+            own = own | self._resolver.known_places(self._servers[other].target, self._servers[other].context)
         if self._places is None:
             return any(is_same_host(place, own) for place in found)
         places = self._places
@@ -743,9 +743,9 @@ class Look:
         self._connections = Connections(nginx.pid, self._workers, proc)
         self.configuration = configuration
         self.lines, doubles = servers_of(configuration)
-        self._resolver.learn((server.address, server.context) for server in configuration.servers)
+        self._resolver.learn((server.target, server.context) for server in configuration.servers)
         passes = configuration.passes
-        self._resolver.learn((each.address, each.context) for each in passes if not each.unknown)
+        self._resolver.learn((each.target, each.context) for each in passes if not each.unknown)
         self._once = self._places("stream") - self._places("http")
         self._is_kept_anywhere: bool | None = None
         self.servers = [dict(self._describe(server, records.get(key)), double=key in doubles) for key, server in self.lines.items()]
@@ -756,7 +756,7 @@ class Look:
                 "file": each.path,
                 "line": each.line,
                 "leads_to": [] if each.unknown else self._leads_to(each),
-                "unresolved": each.unknown or self._resolver.why_unknown(each.address, each.context),
+                "unresolved": each.unknown or self._resolver.why_unknown(each.target, each.context),
             }
             for each in passes
         ]
@@ -765,16 +765,16 @@ class Look:
 
     def beside(self, address: str, port: int | None) -> int:
         """How many connections nginx has to an address to which no line of an upstream leads. All ports count if there is none."""
-        known = {place for server in self.lines.values() for place in self._resolver.known_places(server.address, server.context)}
+        known = {place for server in self.lines.values() for place in self._resolver.known_places(server.target, server.context)}
         return self._connections.beside(address, port, known)
 
     def _places(self, context: str) -> set[Place]:
         """Where all lines of a context lead, as far as that is known."""
         lines: list[Server | Pass] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
-        return {place for line in lines if line.context == context for place in self._resolver.known_places(line.address, context)}
+        return {place for line in lines if line.context == context for place in self._resolver.known_places(line.target, context)}
 
     def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
-        return [place_json(place) for place in sorted(self._resolver.known_places(line.address, line.context), key=str)]
+        return [place_json(place) for place in sorted(self._resolver.known_places(line.target, line.context), key=str)]
 
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
@@ -785,7 +785,7 @@ class Look:
         result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, own_ports={}, former=0, uncounted=None)
         result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
         try:
-            places = self._resolver.places(server.address, server.context)
+            places = self._resolver.places(server.target, server.context)
             result["connections"] = self._connections.to(places)
             result["own_ports"] = self._connections.own_ports(places)
             result["uncounted"] = next(filter(None, (self._hidden(place) for place in places if isinstance(place, str))), None)
@@ -794,7 +794,7 @@ class Look:
             result["uncounted"] = "its connections cannot be counted: %s" % error
         former = [worker for worker in self._workers if worker.leaving and self._may_know(worker, record)]
         if former:
-            result["former"], hidden = self._clients_of(former, self._resolver.known_places(server.address, server.context))
+            result["former"], hidden = self._clients_of(former, self._resolver.known_places(server.target, server.context))
             result["uncounted"] = hidden or result["uncounted"]
         # If somebody else has removed the parameter, the next reload puts the server into rotation, whoever asks for it.
         returns = condition == CHANGED_MEANWHILE and not server.down
@@ -823,7 +823,7 @@ class Look:
         if self._is_kept_anywhere:
             return None
         kept = (line for line in self.configuration.servers if line.context == "http" and not self.configuration.kept.isdisjoint(line.upstreams))
-        return {place for line in kept for place in self._resolver.known_places(line.address, line.context)}
+        return {place for line in kept for place in self._resolver.known_places(line.target, line.context)}
 
     def _hidden(self, path: str) -> str | None:
         """Why more connections may go to a Unix socket than those that have its path; None if none do, or if nobody is there."""

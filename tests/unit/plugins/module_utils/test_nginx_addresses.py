@@ -12,6 +12,7 @@ import threading
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver, leads_to
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import Configuration
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, place_of, place_text, spelled
 
 from tests.support.patience import patient
@@ -68,6 +69,15 @@ def test_the_same_host(place, others, same):
 )
 def test_where_connections_to_an_address_go(address, place):
     assert leads_to(address, "http") == {place}
+
+
+def test_where_the_servers_of_a_service_are_is_not_known():
+    """The name may have an address of its own, to which nginx sends nothing."""
+    line = "server localhost service=http resolve;"
+    server = Configuration("nginx.conf", lambda _path: b"http { upstream a { %s server localhost:81 resolve; } }" % line.encode()).servers
+    resolver = Resolver()
+    assert resolver.why_unknown(server[0].target, "http") == "the servers of 'localhost' are those of a service in the DNS, which nginx alone asks for"
+    assert resolver.known_places(server[0].target, "http") == set() and ("127.0.0.1", 81) in resolver.known_places(server[1].target, "http")
 
 
 def test_places_as_json_and_text():
