@@ -108,17 +108,21 @@ def name_of(key: Key) -> str:
     return "%s/%s (%s, %s)" % (upstream, server, context, path)
 
 
-def sort_records(records: list[Record], configuration: Configuration) -> tuple[dict[Key, Record], list[Record]]:
-    """The records that belong to this configuration, by the keys of their servers, and all others.
+def sort_records(records: list[Record], configuration: Configuration, process: Mapping[str, Any] | None = None) -> tuple[dict[Key, Record], list[Record]]:
+    """The records that belong to this configuration, by the keys of their servers, and all others. ``process``: the nginx that has the configuration.
 
-    A record whose file is gone belongs to every configuration, because nothing else could release it. Where a record is lost, the mark of its line tells
-    what it said.
+    A record whose file is gone belongs to every configuration, because nothing else could release it. One whose change this nginx has loaded belongs to
+    it also if its configuration has another file now: a link may lead elsewhere, and nginx still has what it has loaded.
+
+    Where a record is lost, the mark of its line tells what it said.
     """
     ours: dict[Key, Record] = {}
     others: list[Record] = []
     for record in records:
         path = record["subject"]["file"]
-        if path in configuration.files or not os.path.exists(path):
+        loaded_by = record.get(PROCESS) or {}
+        is_its = process is not None and all(loaded_by.get(key) == value for key, value in process.items())
+        if path in configuration.files or is_its or not os.path.exists(path):
             ours[key_of_record(record)] = record
         else:
             others.append(record)
@@ -443,7 +447,7 @@ class Servers(Driver[Server]):
         self._configuration = Configuration(self._nginx.configuration, self._bytes)
         self._servers, self._doubles = servers_of(self._configuration)
         self._resolver.learn((server.target, server.context) for server in self._servers.values())
-        self._records, _others = sort_records(self._store.records(KIND), self._configuration)
+        self._records, _others = sort_records(self._store.records(KIND), self._configuration, self._nginx.process)
         self._loaded = Loaded(self._nginx, self._configuration)
 
     def _bytes(self, path: str) -> bytes:
@@ -734,7 +738,7 @@ class Look:
                 configuration = Configuration(nginx.configuration)
                 self._loaded = Loaded(nginx, configuration, now)
                 on_disk = store.records(KIND)
-                records, self.others = sort_records(on_disk, configuration)
+                records, self.others = sort_records(on_disk, configuration, nginx.process)
             # Without a lock, a hold may be put between the look and the reading of the records.
             if locked or not on_disk:
                 break

@@ -507,6 +507,30 @@ def test_half_a_request_of_http2_counts_although_its_client_has_a_server_for_ano
         until(lambda: bed.info()["servers"][0]["idle"], 30)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_link_that_leads_to_another_file_since_the_hold_leaves_nothing_loaded(bed, again):
+    """As where each release of a configuration has a folder of its own. nginx was not reloaded, and still has the parameter."""
+    bed.serve()
+    bed.hold()
+    new, link = bed.folder / "sites" / "new.conf", bed.folder / "conf.d" / "up.conf"
+    new.write_bytes(bed.found)
+    link.unlink()
+    link.symlink_to("../sites/new.conf")
+    if again:
+        assert bed.hold()["changed"]
+    assert set(bed.answers()) == {"two"} and bed.info()["other_holds"] == []
+    released = bed.hold(state="absent")
+    assert released["changed"] and [told.split(" of ", 1)[0] for told in released["conflicts"]] == [
+        "%s is no longer in upstream %s" % (bed.one, upstream) for upstream in ("api", "shop")
+    ]
+    assert set(bed.answers(40)) == {"one", "two"} and bed.records() == [] and new.read_bytes() == bed.found
+    # If the link leads back one day, our comment tells whose the parameter is.
+    link.unlink()
+    link.symlink_to("../sites/up.conf")
+    bed.nginx.reload()
+    assert bed.hold(state="absent")["changed"] and bed.up.read_bytes() == bed.found
+
+
 def test_a_record_of_a_former_version_is_known_by_its_first_worker(bed):
     bed.hold()
     for path in bed.state_dir.glob("*.json"):
