@@ -58,8 +58,11 @@ def test_a_reboot_from_notice_to_the_end(site):
     # What of the inside Ansible shows: one file.
     assert "no hosts matched" not in run.output and run.output.count("included: ") == 1, run.output
     assert "Set how machines" not in run.output
-    # Two screens, without what this test has Ansible show besides. A slow machine takes more passes.
-    assert len(run.output.partition("CUSTOM STATS")[0].splitlines()) <= 100 + 13 * max(0, len(passes) - 6), run.output
+    # Two screens, without what this test has Ansible show besides, and without the line about its simulator. A slow machine takes more passes, and a look
+    # that takes too long is a line, as is the next one.
+    lines = [line for line in run.output.partition("CUSTOM STATS")[0].splitlines() if "not at Azure's address" not in line]
+    slow = sum("did not finish its answer" in line for line in lines)
+    assert len(lines) <= 100 + 13 * max(0, len(passes) - 6) + 2 * slow, run.output
 
 
 # The place is in test_haproxy_places.py, the plan in test_plan_places.py.
