@@ -88,6 +88,8 @@ class Nginx:
         self.former: list[int] = []
         # The configuration files of other nginx on this machine, by their master processes.
         self.others: dict[int, str] = {}
+        # Workers that are shutting down and whose master process was killed.
+        self._leaving_strays: list[Worker] = []
         self._test_seconds = 0.0
 
     def find(self) -> Nginx:
@@ -119,7 +121,9 @@ class Nginx:
 
     def _strays(self) -> list[Worker]:
         """Workers without a master process that take requests on a port of ours, as C(reuseport) lets them. They never load anything again."""
-        workers = [worker for worker in self._without_master() if not worker.leaving]
+        found = self._without_master()
+        workers = [worker for worker in found if not worker.leaving]
+        self._leaving_strays = [worker for worker in found if worker.leaving]
         ours = listening(self.pid, self._proc) if workers else set()
         theirs = [listening(worker.pid, self._proc) for worker in workers]
         return [worker for worker, ports in zip(workers, theirs) if ours is None or ports is None or ours & ports]
@@ -236,7 +240,7 @@ class Nginx:
 
     def workers(self) -> list[Worker]:
         """The worker processes, those that are shutting down too, also of former master processes."""
-        return self._workers_of([self.pid, *self.former]) + [worker for worker in self._without_master() if worker.leaving]
+        return self._workers_of([self.pid, *self.former]) + self._leaving_strays
 
     def _workers_of(self, masters: list[int]) -> list[Worker]:
         found = []
