@@ -106,7 +106,7 @@ def is_never_served(pid: int, state: str, proc: str = "/proc") -> bool:
     The files must be those that the process or its master has at these names, and be older than the process. So a file that was changed and not loaded, or
     one that has the same name in a container, proves nothing.
     """
-    started, paths = started_at(pid, proc), _named(pid, proc)
+    started, paths = started_at(pid, proc), named_files(pid, proc)
     ours = [one for one in (pid, *_parents(pid, proc)) if program(one, proc) == program(pid, proc)]
     try:
         # A folder tells whether a file in it was removed.
@@ -169,7 +169,7 @@ def _parents(pid: int, proc: str) -> list[int]:
 def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) -> list[str]:
     """The files that the process was started with, in its order; of a folder its `.cfg` files. ``root``: a process that has the files at these names."""
     files: list[str] = []
-    for path in _named(pid, proc):
+    for path in named_files(pid, proc):
         try:
             files.extend(_files_at(path if root is None else path_through_root(root, path, proc)))
         except OSError:
@@ -177,7 +177,7 @@ def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) 
     return files
 
 
-def _named(pid: int, proc: str) -> list[str]:
+def named_files(pid: int, proc: str) -> list[str]:
     """The files and folders that the command line of a process names."""
     words = command_line(pid, proc)
     try:

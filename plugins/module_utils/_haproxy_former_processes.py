@@ -28,6 +28,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import named_files
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
     command_line,
     identity,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 
     # An address and a port.
     Endpoint = tuple[str, int]
-    # The name of a process, its command line without what a reload adds, and its network.
-    Command = tuple[str, list[str], Optional[str]]
+    # The name of a process, its command line without what a reload adds, its network, and the full paths of its configuration.
+    Command = tuple[str, list[str], Optional[str], list[str]]
 
 # States of sockets that carry no requests: closed, and listening.
 LISTENING = "0A"
@@ -241,7 +242,10 @@ def _plausible(pid: int, uptime: float | None, started: float | None, proc: str)
 
 
 def _command(pid: int, proc: str) -> Command | None:
-    """The name of a process, its command line without what a reload adds, and its network; None where there is none."""
+    """The name of a process, its command line without what a reload adds, its network and its configuration; None where there is none.
+
+    A command line may name the configuration from the folder in which it was typed, as another one does in another folder.
+    """
     words = []
     skipped = None
     for word in command_line(pid, proc):
@@ -255,7 +259,7 @@ def _command(pid: int, proc: str) -> Command | None:
             words.append(word)
     if not any(words):  # gone, or a thread of the kernel
         return None
-    return program(pid, proc), words, namespace(pid, "net", proc)
+    return program(pid, proc), words, namespace(pid, "net", proc), named_files(pid, proc)
 
 
 def _accepting(pid: int, proc: str) -> set[str]:

@@ -91,6 +91,14 @@ def test_another_command_line_of_a_process_that_listens_no_more(proc):
     assert former_processes(10, proc) == [9]
 
 
+def test_the_same_command_line_in_another_folder(proc, tmp_path):
+    """A relative path names another configuration there, and its clients are not ours. What listens no more may be ours all the same."""
+    for pid, folder in ((10, "first"), (9, "first"), (8, "second"), (7, "second")):
+        proc.process(pid, "haproxy -D -f h.cfg", sockets=[pid], tcp=ROW % (OWN, NOBODY, "0A", pid))
+        os.symlink("/srv/" + folder, tmp_path / str(pid) / "cwd")
+    assert former_processes(10, proc) == [9]
+
+
 def test_another_haproxy_ends_while_it_is_looked_at(proc):
     """The kernel's tables are gone with it. The next one listens all the same, and is no former process."""
     proc.process(10, "haproxy -f /etc/h.cfg", sockets=[1], tcp=ROW % (OWN, NOBODY, "0A", 1))
