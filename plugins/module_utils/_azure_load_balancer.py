@@ -250,11 +250,12 @@ class TagStore:
     def read(self, pool: str, name: str) -> Record | None:
         return record_in(self._pools.tags(balancer_of(pool)), pool, name)
 
-    def records(self, pool: str) -> list[Record]:
-        """All records about addresses in a pool, each with the place where it lies."""
-        tags = self._pools.tags(balancer_of(pool))
+    def records(self, pool: str, tags: dict[str, str] | None = None) -> list[Record]:
+        """All records about addresses in a pool, each with the place where it lies. C(tags): those of its load balancer, if it was read already."""
+        if tags is None:
+            tags = self._pools.tags(balancer_of(pool))
         found = []
-        for name in self.named(pool):
+        for name in _named_in(tags, pool):
             record = record_in(tags, pool, name)
             if record is not None:
                 found.append(dict(record, path="the tags %s* of %s" % (key_of(pool, name), balancer_of(pool))))
@@ -262,15 +263,7 @@ class TagStore:
 
     def named(self, pool: str, ip: str | None = None) -> list[str]:
         """The names of the addresses in a pool that have records, or that have records about this IP address."""
-        tags = self._pools.tags(balancer_of(pool))
-        names: list[str] = []
-        for key in tags:
-            if not key.startswith(PREFIX) or not key.endswith("-0"):
-                continue
-            content = _content_at(tags, key[:-1], balancer_of(pool))
-            if content.get("p", "").lower() == last_part(pool).lower() and (ip is None or called(ip) == called(content.get("i"))):
-                names.append(content.get("a", ""))
-        return names
+        return _named_in(self._pools.tags(balancer_of(pool)), pool, ip)
 
     def replace(self, record: Record | None, wanted: Record | None) -> None:
         if same_content(record, wanted):
@@ -296,6 +289,17 @@ class TagStore:
                 "longer needed." % (balancer, len(now), len(set(tags) - set(now)), TAG_LIMIT)
             )
         self._pools.change_tags(balancer, "Merge", tags)
+
+
+def _named_in(tags: dict[str, str], pool: str, ip: str | None = None) -> list[str]:
+    names: list[str] = []
+    for key in tags:
+        if not key.startswith(PREFIX) or not key.endswith("-0"):
+            continue
+        content = _content_at(tags, key[:-1], balancer_of(pool))
+        if content.get("p", "").lower() == last_part(pool).lower() and (ip is None or called(ip) == called(content.get("i"))):
+            names.append(content.get("a", ""))
+    return names
 
 
 def _joined(read: Record | None, wanted: Record, now: Record | None) -> Record:

@@ -176,7 +176,8 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
     past: list[dict[str, Any]] = []
     for pool in params["pools"]:
         body = pools.read(pool)
-        records = {record["subject"]["address"]: record for record in store.records(pool)}
+        balancer = pools.balancer(balancer_of(pool))
+        records = {record["subject"]["address"]: record for record in store.records(pool, balancer.get("tags") or {})}
         addresses = _with_ips(pools, pools.addresses(pool, body), body, params["servers"])
         for address in addresses:
             record = records.get(address.name)
@@ -194,7 +195,7 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
                 }
             )
         members = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
-        past += [dict(way, at=pool) for way in ways_past(pools.balancer(balancer_of(pool)), pool, members)]
+        past += [dict(way, at=pool) for way in ways_past(balancer, pool, members)]
         for name, record in sorted(records.items()):
             known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
             shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
