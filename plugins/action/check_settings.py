@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from ansible import constants as C
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.graceful.azure.plugins.module_utils._imds import DEFAULT_URL
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
@@ -48,7 +49,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import k
 
 FOLDER = "graceful_azure_state_dir"
 """What is read of the balancers, which are no targets."""
-IMDS_URL, AZURE = "graceful_azure_imds_url", "169.254.169.254"
+IMDS_URL, AZURE = "graceful_azure_imds_url", urlsplit(DEFAULT_URL).hostname
 """Where events are read, and the address at which Azure tells them."""
 
 display = Display()

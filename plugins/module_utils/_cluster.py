@@ -259,6 +259,11 @@ class Member:
         """Remove our name where somebody else has undone what bore it. Otherwise, what others set later would be taken for ours."""
 
 
+def short_name(host: str) -> str:
+    """The name of a host without its domain, as host names are compared."""
+    return host.strip().partition(".")[0].lower()
+
+
 def with_ids(text: str, event_ids: Iterable[str]) -> str:
     """A text of ours with the ids of events, as far as they are plain and there is room."""
     told = plain_ids(event_ids)

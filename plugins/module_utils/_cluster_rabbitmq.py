@@ -15,7 +15,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, short_name
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, normal_address, plural
 
 if TYPE_CHECKING:
@@ -107,15 +107,20 @@ class RabbitMQ(Member):
         """A wrong name would put another machine's node into maintenance mode and leave ours. The name of a node ends with that of its host."""
         node = self.options.get("node")
         host = node.partition("@")[2] if node else ""
-        if not host or _short(host) == "localhost":
+        if not host or short_name(host) == "localhost":
             return
         told = self.tools.run_all([["hostname"], ["hostname", "--all-ip-addresses"], ["getent", "ahosts", host]], SECONDS)
         name, own, there = ("" if isinstance(each, MemberError) or each[0] else each[1] for each in told)
-        ours, theirs = ({normal_address(word) for word in words} - {None} for words in (own.split(), re.findall(r"^\S+", there, re.MULTILINE)))
+        ours, theirs = (set(filter(None, map(normal_address, words))) for words in (own.split(), re.findall(r"^\S+", there, re.MULTILINE)))
         # Without a name server the name may mean something to RabbitMQ alone.
-        if _short(host) == _short(name) or not ours or not theirs or any(address in ours or _is_loopback(address) for address in theirs):
+        if (
+            short_name(host) == short_name(name)
+            or not ours
+            or not theirs
+            or any(address in ours or ipaddress.ip_address(address).is_loopback for address in theirs)
+        ):
             return
-        where = listed(sorted(str(address) for address in theirs))
+        where = listed(sorted(theirs))
         raise MemberError("The node %s is on %s, which is no address of this machine (%s). See whether the option node is right." % (node, where, name.strip()))
 
     def _left(self, node: str, connections: int, doors: list[tuple[str, int]], leaders: list[Outcome]) -> str | None:
@@ -182,14 +187,6 @@ class RabbitMQ(Member):
             return []
         # Names with a dot are long names, and RabbitMQ wants to be told so.
         return ["--node", node] + (["--longnames"] if "." in node.partition("@")[2] else [])
-
-
-def _short(name: str) -> str:
-    return name.strip().partition(".")[0].lower()
-
-
-def _is_loopback(address: str | None) -> bool:
-    return bool(address and ipaddress.ip_address(address).is_loopback)
 
 
 def _parsed(out: str) -> dict[str, Any]:

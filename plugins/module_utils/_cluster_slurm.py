@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, with_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, short_name, with_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Slurm(Member):
         there = re.search(r" NodeHostName=(\S+)", told)
         code, out, _err = self.tools.run(["scontrol", "show", "slurmd"], SECONDS) if self.options.get("node") else (1, "", "")
         here = None if code else re.search(r"^Hostname\s*= *(\S+)", out, re.MULTILINE)
-        if there and here and _short(there[1]) != _short(here[1]):
+        if there and here and short_name(there[1]) != short_name(here[1]):
             raise MemberError(
                 "The slurmd of this machine runs on %s, and that of the node %s on %s. See whether the option node is right." % (here[1], node, there[1])
             )
@@ -101,7 +101,3 @@ class Slurm(Member):
         if code:
             raise MemberError("`%s` failed: %s." % (" ".join(argv[:3]), last_line(err or out, code)))
         return out
-
-
-def _short(name: str) -> str:
-    return name.partition(".")[0].lower()
