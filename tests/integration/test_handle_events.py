@@ -107,10 +107,8 @@ def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(s
     site.write_inventory(**{name: {"graceful_azure_ports": None} for name in site.names})
     port, other = (site.listeners[name].port for name in site.names)
     run = site.run("handle_events", "--check")
-    assert f"web1: drained only when no client is connected to port {port} (lb1 sends requests there, and graceful_azure_ports is not set)" in run.output, (
-        run.output
-    )
-    assert f"web2: drained only when no client is connected to port {other} " in run.output
+    assert f"web1: clients are counted on port {port}, because lb1 sends requests there (graceful_azure_ports is not set)" in run.output, run.output
+    assert f"web2: clients are counted on port {other}, " in run.output
 
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
     # HAProxy knows nothing of this client.

@@ -152,7 +152,7 @@ def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
         checked = site.run("handle_events", "--check")
         assert checked.status != 0
         assert f"web2: {site.literal} in {site.nginx.configuration}, line " in checked.output
-        assert f"web1: drained only when no client is connected to port {site.listeners['web1'].port} (lb1 sends requests there" in checked.output
+        assert f"web1: clients are counted on port {site.listeners['web1'].port}, because lb1 sends requests there" in checked.output
         run = site.run(handle_events_timeout=patient(8))
         assert site.is_out("web2"), "it goes out of what it can go out of"
         assert f"{site.literal} in {site.nginx.configuration}, line " in run.output

@@ -99,7 +99,7 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = ONCE
-    still_out = "is still made to fail"
+    still_out = "is still to pass again"
     by_others = "fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)

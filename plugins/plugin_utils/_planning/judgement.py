@@ -239,7 +239,7 @@ def claims(host: Host, hosts: dict[str, Host]) -> Iterator[str]:
 def maintenance(host: Host) -> tuple[Reason, ...]:
     """The places of the host that are out without a hold of ours, mostly because an operator took them out."""
     by_operator = out_by_others(host)
-    phrases = [f"kept out by an operator's maintenance, not by us ({', '.join(by_operator)})"] if by_operator else []
+    phrases = [f"nothing of ours keeps it out, but an operator's maintenance does ({', '.join(by_operator)})"] if by_operator else []
     phrases.extend(f"{place.name} {place.returns}" for place in _out_without_hold(host) if place.returns)
     return reasons(Kind.NOTE, phrases)
 

@@ -60,8 +60,8 @@ def _counted(observed: Observed) -> Iterator[str]:
             leading = dict.fromkeys(place.machine for place in host.places if not place.ports.isdisjoint(host.ports))
             alike.setdefault((_listed("port", host.ports), ", ".join(leading) or "its balancer"), []).append(host.name)
     for (ports, balancers), names in alike.items():
-        whence = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there, and graceful_azure_ports is not set"
-        yield f"{', '.join(names)}: drained only when no client is connected to {ports} ({whence})"
+        leads = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there"
+        yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports is not set)"
 
 
 def _listed(what: str, numbers: Sequence[int]) -> str:

@@ -1650,7 +1650,10 @@ class TestEnd:
         model.until(lambda outcome: model.posted)
         model.servers["lb1"]["web1"]["record"] = None
         model.over("e1")
-        assert "kept out by an operator's maintenance, not by us (www/web1 on lb1 is in drain)" in result(model.finish(), "e1")["hosts"]["web1"]["reason"]
+        assert (
+            "nothing of ours keeps it out, but an operator's maintenance does (www/web1 on lb1 is in drain)"
+            in result(model.finish(), "e1")["hosts"]["web1"]["reason"]
+        )
 
     def test_time_runs_out(self):
         model = Model(timeout=30.0)
@@ -2734,7 +2737,7 @@ def test_a_server_in_an_operators_maintenance_is_told_as_that():
     model.servers["lb1"]["web1"]["admin_state"] = "maint"
     said = model.go()["hosts"]["web1"]
     assert said["state"] == "in_service"
-    assert said["reason"] == "kept out by an operator's maintenance, not by us (www/web1 on lb1 is in maint); no event names it"
+    assert said["reason"] == "nothing of ours keeps it out, but an operator's maintenance does (www/web1 on lb1 is in maint); no event names it"
 
 
 class TestArrivals:

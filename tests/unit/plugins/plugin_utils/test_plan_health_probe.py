@@ -352,15 +352,15 @@ def test_a_wrong_file_is_named_as_such_also_while_it_is_put_back():
     assert reason.startswith("the health answer (/run/out) is still to be put back; http") and wrong in reason
 
 
-def test_a_health_answer_that_is_held_is_said_to_fail():
-    """Nobody says of an answer that it goes in."""
+def test_a_health_answer_that_is_held_is_said_to_pass_again():
+    """Nobody says of an answer that it goes in. And that it still fails is no fault: it is being put back."""
     site = Probed()
     site.announce("e1", "web1")
     site.until(lambda _outcome: site.posted, passes=20)
     site.start("e1")
     site.over("e1")
     outcome = site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
-    assert site.said("web1") == ("restoring", "the health answer (/run/out) is still made to fail")
+    assert site.said("web1") == ("restoring", "the health answer (/run/out) is still to pass again")
     names = [turn["name"] for turn in outcome["turns"]["web1"] if "acts" in turn]
     assert names == ["put web1 back on duty (health answer)", "update the records on web1"]
 

@@ -213,7 +213,7 @@ class TestCheckMode:
             model.decide()
         return model.outcome["preview"]
 
-    SAID = "web1, web2: drained only when no client is connected to port 8080 (lb1 sends requests there, and graceful_azure_ports is not set)"
+    SAID = "web1, web2: clients are counted on port 8080, because lb1 sends requests there (graceful_azure_ports is not set)"
 
     def test_it_shows_what_is_counted_and_who_told_it(self):
         model = Told(wait=False)
