@@ -498,7 +498,7 @@ class Addresses(Driver[Address]):
         if condition == ALREADY_OUT:
             return
         if record is not None and condition == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(hold))
+            hold.tell(self.conflict(hold))
             yield dict(record, events=events)
             return
         if record is None:
@@ -521,7 +521,7 @@ class Addresses(Driver[Address]):
         seen = hold.seen
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(hold))
+            hold.tell(self.conflict(hold))
             yield None
             return
         found = record["found"]["admin_state"]
@@ -632,7 +632,7 @@ class Addresses(Driver[Address]):
         subject: dict[str, Any] = hold.shown["subject"]
         return subject
 
-    def _conflict(self, hold: Hold[Address]) -> str:
+    def conflict(self, hold: Hold[Address]) -> str:
         return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
 
 

@@ -428,7 +428,7 @@ class Members(Driver[Seen]):
         if record is not None and was_changed and (seen.foreign or record.get(AGAIN)):
             # It is out, by somebody else, or it was taken out twice and somebody wants it in.
             if seen.foreign:
-                hold.tell(self._conflict(seen))
+                hold.tell(self.conflict(hold))
             hold.waiting_for = seen.left if seen.foreign else self._stays_in(seen)
             yield dict(record, events=events)
             return
@@ -502,7 +502,7 @@ class Members(Driver[Seen]):
         seen = hold.seen
         was_changed = self.condition(record, seen) == CHANGED_MEANWHILE
         if was_changed:
-            hold.tell(self._conflict(seen))
+            hold.tell(self.conflict(hold))
         elif record.get(AGAIN):
             hold.tell(self._told_again(seen))
         if seen.ours and not self._member.undoes_itself:
@@ -557,8 +557,8 @@ class Members(Driver[Seen]):
     def _told_again(self, seen: Seen) -> str:
         return "%s: somebody else put %s back while it was held, and it was taken out once more." % (self._member.title, seen.member)
 
-    def _conflict(self, seen: Seen) -> str:
-        return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, seen.member)
+    def conflict(self, hold: Hold[Seen]) -> str:
+        return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, hold.seen.member)
 
 
 def _environment() -> dict[str, str]:

@@ -250,11 +250,20 @@ class Servers(Driver[Server]):
         ours = step.record is not None and step.conflict is None
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
+    def conflict(self, hold: Hold[Server]) -> str:
+        if hold.record is None:
+            raise AssertionError("what nobody holds has no conflict")
+        server = hold.seen
+        return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
+            server.backend,
+            server.name,
+            hold.record["left"]["admin_state"],
+            server.forced if server.forced != READY else server.admin_state,
+            server.status,
+        )
+
     def keep(self, hold: Hold[Server], record: Record) -> Record:
-        if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, hold.there))
-            return self._not_told(record)
-        return record
+        return self._not_told(record) if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE else record
 
     def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
         server = hold.seen
@@ -266,7 +275,7 @@ class Servers(Driver[Server]):
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
             told = condition == CHANGED_MEANWHILE or server.forced != READY
-            step = Step(None, conflict=_conflict(record, server) if told else None)
+            step = Step(None, conflict=self.conflict(hold) if told else None)
         # While HAProxy's checks decide, the agent check stays disabled: an agent that says ready would come before them.
         checking = step.set_state == CHECK_FIRST or step.waiting_for
         agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
@@ -306,7 +315,7 @@ class Servers(Driver[Server]):
                 kept = dict(_left(kept, record["left"]["admin_state"]), phase=HELD)
                 if _is_being_checked(record):
                     kept[CHECKING] = True
-            return Step(kept, conflict=_conflict(record, server))
+            return Step(kept, conflict=self.conflict(hold))
         if not same_process(record_process(record), self.process):
             kept.pop(TOTAL_SESSIONS, None)
         kept["process"] = _process(self.process)
@@ -551,16 +560,6 @@ def _left(record: Record, state: str) -> Record:
     left.pop(LEFT_BEFORE, None)
     left.pop(CHECKING, None)
     return left
-
-
-def _conflict(record: Record, server: Server) -> str:
-    return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
-        server.backend,
-        server.name,
-        record["left"]["admin_state"],
-        server.forced if server.forced != READY else server.admin_state,
-        server.status,
-    )
 
 
 def _process(process: Process) -> dict[str, Any]:

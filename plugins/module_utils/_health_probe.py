@@ -192,7 +192,7 @@ class HealthAnswers(Driver[Seen]):
                 # It is about to pass again. When it does, it is made to fail again.
                 record = dict(record, phase=CHANGING)
         elif condition == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(hold))
+            hold.tell(self.conflict(hold))
         elif record["phase"] == CHANGING:
             action.complete(record)
             record.update(phase=HELD, boot_id=self._boot_id, clock=self._clock())
@@ -203,16 +203,11 @@ class HealthAnswers(Driver[Seen]):
                 record.update(boot_id=self._boot_id, clock=0.0)
         yield record
 
-    def keep(self, hold: Hold[Seen], record: Record) -> Record:
-        if self.condition(record, hold.seen) == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(hold))
-        return record
-
     def give_back(self, hold: Hold[Seen], record: Record) -> Iterator[Record | None]:
         action = self._named(hold)
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
-            hold.tell(self._conflict(hold))
+            hold.tell(self.conflict(hold))
         elif condition == CHANGING_STILL:
             yield dict(record, phase=RESTORING)
             hold.waiting_for = hold.seen.told
@@ -251,7 +246,7 @@ class HealthAnswers(Driver[Seen]):
             raise AssertionError("the things were looked at")
         return next(action for action in self._actions if "%s %s" % (action.name, action.on) == hold.name)
 
-    def _conflict(self, hold: Hold[Seen]) -> str:
+    def conflict(self, hold: Hold[Seen]) -> str:
         return "The health answer was made to fail, and passes again in the same boot (%s): somebody else changed it, so it was not touched.%s" % (
             hold.seen.told,
             self._named(hold).forget(),

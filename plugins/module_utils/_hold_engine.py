@@ -122,8 +122,12 @@ class Driver(Generic[State]):
         """Hold the thing for these events: those on the record and those of the request."""
         raise NotImplementedError
 
+    def conflict(self, hold: Hold[State]) -> str:
+        """The sentence for a thing that somebody else has changed, and that is left as it is (condition CHANGED_MEANWHILE)."""
+        raise NotImplementedError
+
     def keep(self, hold: Hold[State], record: Record) -> Record:
-        """The record of a thing that other events still hold."""
+        """The record of a thing that other events still hold. The engine tells of what somebody else has changed."""
         return record
 
     def give_back(self, hold: Hold[State], record: Record) -> Iterator[Record | None]:
@@ -325,6 +329,8 @@ class Engine(Generic[State]):
             return
         remaining = self.request.taken_from(record["events"])
         if remaining and not (begun and hold.there is not None):
+            if self._condition(hold) == CHANGED_MEANWHILE:
+                hold.tell(self.driver.conflict(hold))
             yield self.driver.keep(hold, dict(record, events=remaining))
         elif hold.there is None:
             hold.tell(self.driver.gone(hold))

@@ -377,7 +377,7 @@ class Servers(Driver[Server]):
             yield None
             return
         if record is not None and condition == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, server))
+            hold.tell(self.conflict(hold))
             # Its release may have begun, but now it is held again. The phase must say so to the next call.
             yield dict(record, events=events, phase=HELD)
             return
@@ -400,17 +400,18 @@ class Servers(Driver[Server]):
         process = self._apply(hold)
         yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
-    def keep(self, hold: Hold[Server], record: Record) -> Record:
-        if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE:
-            hold.tell(_conflict(record, hold.there))
-        return record
+    def conflict(self, hold: Hold[Server]) -> str:
+        if hold.record is None:
+            raise AssertionError("what nobody holds has no conflict")
+        left = hold.record["left"]["line"]
+        return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (hold.seen.place, hold.seen.text, left)
 
     def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
         server = hold.seen
         condition = self.condition(record, server)
         stays = condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record))
         if condition == CHANGED_MEANWHILE and (stays or server.words != words_of(record["found"]["line"])):
-            hold.tell(_conflict(record, server))
+            hold.tell(self.conflict(hold))
         if condition == HELD:
             # Somebody may have changed the blanks or a comment in it.
             self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
@@ -713,10 +714,6 @@ def _told(record: Record | None) -> dict[str, Any]:
         "restoring": record is not None and record["phase"] == RESTORING,
         "for_server": record.get("for_server") if record else None,
     }
-
-
-def _conflict(record: Record, server: Server) -> str:
-    return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (server.place, server.text, record["left"]["line"])
 
 
 class Look:

@@ -179,6 +179,12 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         if record is not None and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)
 
+    def conflict(self, hold: Hold[State]) -> str:
+        return "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (
+            self.label(hold.seen),
+            self.state(hold.seen),
+        )
+
     def give_back(self, hold: Hold[State], record: Record) -> Iterator[Record | None]:
         condition = self.condition(record, hold.seen)
         hindrance = self.hindrance(hold)
@@ -187,7 +193,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         if record.get(AGAIN) and condition != CHANGED_MEANWHILE:
             hold.tell(self._told_again(hold))
         if condition == CHANGED_MEANWHILE:
-            self._tell_conflict(hold)
+            hold.tell(self.conflict(hold))
         elif hindrance:
             hold.tell(hindrance)
         elif condition not in (NONE, REBOOTED) or not self.is_back(record, hold.seen):
@@ -224,7 +230,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             return dict(record, phase=CHANGING, boot_id=self._boot_id, events=events, **({"started": False} if "started" in record else {}))
         again = self._down_again(hold, record)
         if again is None and condition == CHANGED_MEANWHILE:
-            self._tell_conflict(hold)
+            hold.waiting_for = self._stays_on(hold.seen)
         return dict(again or record, events=events)
 
     def describe(self, hold: Hold[State]) -> dict[str, Any]:
@@ -325,14 +331,6 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
 
     def _wait_for(self, hold: Hold[State]) -> None:
         hold.waiting_for = "%s is %s" % (self.label(hold.seen), self.state(hold.seen))
-
-    def _tell_conflict(self, hold: Hold[State]) -> None:
-        if self._request.present:
-            hold.waiting_for = self._stays_on(hold.seen)
-            return
-        hold.tell(
-            "%s was stopped and is %s again in the same boot: somebody else started it, so it was not touched." % (self.label(hold.seen), self.state(hold.seen))
-        )
 
     def _read(self, key: Key) -> Record | None:
         return self._store.read(self.kind, self.subject(key))

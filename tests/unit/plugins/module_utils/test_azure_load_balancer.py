@@ -109,6 +109,14 @@ def test_what_an_operator_changed_meanwhile_is_reported_and_left(azure):
     assert azure.state("a") == "Up" and azure.balancer()["tags"] == {"owner": "me"}
 
 
+def test_what_an_operator_changed_meanwhile_is_told_while_another_event_holds_it(azure):
+    azure.hold(event_ids=[EVENT, OTHER_EVENT])
+    azure.act("a", "Up")
+    told = azure.release()
+    assert "somebody else set a" in told["conflicts"][0] and told["addresses"][0]["condition"] == "changed_meanwhile"
+    assert azure.state("a") == "Up" and told["addresses"][0]["held_by"] == [OTHER_EVENT]
+
+
 def test_a_change_that_was_cut_off_is_continued(azure):
     azure.fault({"Status": 400}, Method="PUT")
     with pytest.raises(arm.RefusedError):

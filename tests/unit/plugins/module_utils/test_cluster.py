@@ -296,6 +296,13 @@ class TestBack:
         assert result["conflicts"] == ["The tower: north was taken out, and what took it out is gone: somebody else acted, so it was not touched."]
         assert bed.records == [] and Bell.log == ["out", "out"]
 
+    def test_what_somebody_else_changed_is_told_while_another_event_holds_it(self, bed):
+        bed.out(event_ids=["A", "B"])
+        Bell.flag = None
+        result = bed.back(event_ids=["A"])
+        assert result["conflicts"] == ["The tower: north was taken out, and what took it out is gone: somebody else acted, so it was not touched."]
+        assert condition(result) == "changed_meanwhile" and Bell.log == ["out"] and [list(record["events"]) for record in bed.records] == [["B"]]
+
     def test_it_goes_back_to_what_somebody_else_set(self, bed):
         Bell.rings = 2
         assert bed.out()["changed"] and bed.records[0]["found"] == {"flag": None, "rings": 2}

@@ -302,6 +302,14 @@ class TestHold:
         assert len(store.records()) == (2 if present else 0)
         assert shown(outcomes)["api"][0] == (HELD if present else NONE)
 
+    def test_somebody_acted_and_one_of_two_events_is_over(self, model, store):
+        hold(model, store, ["A"])
+        hold(model, store, ["B"])
+        model.flags["www", "web1"] = 0
+        outcomes = release(model, store, ["A"])
+        assert outcomes["www"].result()["condition"] == CHANGED_MEANWHILE and "www/web1 was left in drain" in outcomes["www"].conflict
+        assert outcomes["api"].conflict is None and {tuple(record["events"]) for record in store.records()} == {("B",)}
+
     def test_somebody_acted_and_took_it_back(self, model, store):
         hold(model, store)
         model.flags["www", "web1"] = 0

@@ -383,6 +383,16 @@ def test_somebody_lets_it_pass_in_the_same_boot(host):
         assert host.switch.read_text() == "another\n" and KEPT in host.conflicts[0]
 
 
+@pytest.mark.parametrize("host", ["out", "in"], indirect=True)
+def test_somebody_lets_it_pass_and_one_of_two_events_is_over(host):
+    host.hold("A")
+    host.hold("B")
+    host.switch.unlink() if host.kind == "out" else host.switch.write_text("another\n")
+    host.release("A")
+    assert host.answers[0]["condition"] == "changed_meanwhile" and "somebody else changed it" in host.conflicts[0]
+    assert not host.fails and host.answers[0]["held_by"] == ["B"]
+
+
 def test_a_reboot_that_lets_it_pass_is_no_conflict(host):
     host.hold("A")
     host.switch.write_text("") if host.kind == "in" else host.switch.unlink()

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
@@ -49,6 +49,12 @@ class Lamps(Driver):
             self.switch(hold, False)
         if not hold.waiting_for and not (hold.told and not self.in_order):
             yield dict(record, events=events, phase=HELD)
+
+    def condition(self, record, seen):
+        return CHANGED_MEANWHILE if record and record["phase"] == HELD and seen["lit"] else NONE
+
+    def conflict(self, hold):
+        return "%s was lit by somebody else" % hold.name
 
     def give_back(self, hold, record):
         yield dict(record, phase=RESTORING)
@@ -149,6 +155,15 @@ def test_the_last_event_gives_it_back(lamps, store):
     assert run(lamps, ["a"], present=False).changed and not lamps.lit["a"]
     assert [list(record["events"]) for record in store.records()] == [["B"], ["B"]]
     assert run(lamps, ["b"], present=False).changed and lamps.lit["a"] and store.records() == []
+
+
+def test_what_somebody_else_changed_is_told_while_another_event_holds_it(lamps, store):
+    run(lamps, ["A"])
+    run(lamps, ["B"])
+    lamps.lit["b"] = True
+    engine = run(lamps, ["A"], present=False)
+    assert engine.conflicts == ["b was lit by somebody else"] and engine.holds["b"].condition == CHANGED_MEANWHILE
+    assert [list(record["events"]) for record in store.records()] == [["B"], ["B"]] and lamps.lit == {"a": False, "b": True}
 
 
 def test_whoever_is_given_back_is_held_anew(lamps, store):

@@ -438,6 +438,16 @@ class TestSomebodyElse:
         result = hold(model, store, services, timeout=30.0)
         assert result["done"] and conditions(result) == {"db": "held", "shop": "held"} and result["conflicts"] == []
 
+    def test_started_it_and_one_of_two_events_is_over(self, model, store):
+        hold(model, store)
+        hold(model, store, ids=["B"])
+        model.start("shop.service")
+        del model.told[:]
+        result = release(model, store, ids=["A"])
+        told = "shop.service was stopped and is active again in the same boot: somebody else started it, so it was not touched."
+        assert result["conflicts"] == [told] and conditions(result)["shop"] == "changed_meanwhile" and model.told == []
+        assert [list(record["events"]) for record in store.records(KIND)] == [["B"], ["B"]]
+
     @pytest.mark.parametrize("load", ["not-found", "masked"])
     def test_took_the_unit_away(self, model, store, load):
         hold(model, store)

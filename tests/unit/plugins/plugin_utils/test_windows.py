@@ -647,6 +647,24 @@ def _look(action, clock, pause, **args):
 URL = "http://localhost:8080/health"
 
 
+@pytest.mark.parametrize(
+    ("module", "args", "kind", "name", "told"),
+    [
+        ("service_hold", {"services": ["Cart"]}, "services", "Cart", "Cart was stopped and is active again in the same boot: somebody else started it"),
+        ("iis_hold", {"sites": ["Shop"]}, "sites", "Shop", "site Shop was stopped and is started again in the same boot: somebody else started it"),
+        ("iis_hold", {"pools": ["ShopPool"]}, "pools", "ShopPool", "pool ShopPool was stopped and is started again in the same boot: somebody else started it"),
+        ("health_probe_hold", {"action": "iis_site", "iis_site": "Health"}, "sites", "Health", "somebody else changed it, so it was not touched."),
+    ],
+)
+def test_what_somebody_else_changed_is_told_while_another_event_holds_it(host, module, args, kind, name, told):
+    until_done(Action(host), module, event_ids=["E1", "E2"], **args)
+    with host.change() as state:
+        state[kind][name]["status" if kind == "services" else "state"] = "Running" if kind == "services" else "Started"
+    result = Action(host).run(module, state="absent", event_ids=["E1"])
+    assert told in result["conflicts"][0] and len(result["conflicts"]) == 1
+    assert [list(record["events"]) for record in host.records().values()] == [["E2"]] and states(host)[name] in ("Running", "Started")
+
+
 class TestHealthFile:
     OUT = {"action": "file", "file": HEALTH}
 
