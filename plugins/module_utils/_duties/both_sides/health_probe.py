@@ -106,7 +106,7 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
     if is_wrong(look):
         found.append(why_wrong(look, url))
     if is_untold(look):
-        found.append("%s: it was not seen to pass before, so nothing tells that the probe fails now; %s" % (look["probe"]["said"], CORRECT))
+        found.append("%s: %s, so nothing tells that the probe fails now; %s" % (look["probe"]["said"], *_why_untold(answer)))
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
     elif look.get("new_connections"):
@@ -115,6 +115,14 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple
             for entry in look["new_connections"]
         )
     return tuple(found)
+
+
+def _why_untold(answer: Mapping[str, Any]) -> tuple[str, str]:
+    """Why nobody can tell that the answer fails, and what to do."""
+    if answer["condition"] == "already_out":
+        # Nobody could have seen it pass. It may only be booting.
+        return "somebody else has taken it out, and nobody answers there", "start what should answer, or %s" % CORRECT
+    return "it was not seen to pass before", CORRECT
 
 
 def passes_at_url(look: Mapping[str, Any]) -> bool | None:
