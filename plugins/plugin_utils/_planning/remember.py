@@ -73,7 +73,7 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
-        warned_unanswered=memory.warned_unanswered or warns_unanswered(host),
+        warned_unanswered=memory.warned_unanswered or warns_unanswered(host, decided.observed.run),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
         warned_silenced=memory.warned_silenced or bool(silenced_by_own_tasks(host)),
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypedDict
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
@@ -143,7 +144,7 @@ def _until_is(status: Status, event: Event | None) -> str:
 def warnings(decided: Decided) -> Iterator[str]:
     """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
-        if warns_unanswered(host):
+        if warns_unanswered(host, decided.observed.run):
             yield f"{host.name}: {unanswered(host).text}"
         silenced = silenced_by_own_tasks(host)
         if silenced and not host.memory.warned_silenced:
@@ -167,8 +168,9 @@ def warnings(decided: Decided) -> Iterator[str]:
             )
 
 
-def warns_unanswered(host: Host) -> bool:
-    return bool(host.unanswered and not host.refuses_unanswered and host.events and not host.memory.warned_unanswered)
+def warns_unanswered(host: Host, run: Run) -> bool:
+    """Whether people are told now that a host does not answer, if it goes out all the same. In check mode also without an event."""
+    return bool(host.unanswered and not host.refuses_unanswered and (host.events or run.check) and not host.memory.warned_unanswered)
 
 
 def untold(host: Host) -> list[str]:

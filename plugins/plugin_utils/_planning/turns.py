@@ -408,6 +408,9 @@ def _ask(host: Host, decided: Decided) -> Options:
     """
     ask = dict(host.settings.restore_service.ask or {})
     step = decided.step(host)
+    if ask and decided.observed.run.check:
+        # As in the first look. What the last look tells is what counts.
+        return dict(ask, always=True)
     if ask and may_fail_by_own_tasks(host) and not (step and step.role == "approve_event"):
         return dict(ask, held=True)
     if not ask or step:

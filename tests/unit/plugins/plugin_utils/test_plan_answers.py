@@ -27,7 +27,7 @@ class Asked(Model):
     def observe_host(self, name):
         seen = super().observe_host(name)
         turn = self.turn(name)
-        ask = turn["options"]["ask"] if turn else ASK
+        ask = turn["options"]["ask"] if turn else dict(ASK, always=bool(self.run.get("check")))
         coming = any(event["affects_host"] and event["event_status"] != "Started" for event in seen.get("events") or ())
         asks = coming and ask.get("held") if seen.get("holds") else coming or ask.get("always")
         if ask and asks:
@@ -136,12 +136,24 @@ def test_check_mode_says_it_though_no_event_stands():
     model = Asked()
     model.run.update(check=True, wait=False)
     model.answers["web1"] = URL
-    model.settings["web1"]["restore_service"]["ask"]["always"] = True
-    model.was_asked = []
-    seen = dict(model.observe_host("web1"), unanswered=URL)
-    model.observe_host = lambda name, original=model.observe_host: seen if name == "web1" else original(name)
     outcome = model.go()
-    assert outcome["failed_run"] and URL in outcome["messages"][0]
+    assert outcome["finished"] and outcome["failed_run"] and URL in outcome["messages"][0]
+
+
+@pytest.mark.parametrize("unanswered", ["refuse", "warn"])
+def test_check_mode_says_it_though_it_looks_twice_and_no_event_stands(unanswered):
+    """As where only the balancers tell which ports are counted, or where one of them was slow."""
+    model = Asked(unanswered=unanswered)
+    model.run.update(check=True, wait=False)
+    model.answers["web1"] = URL
+    model.down_balancers["lb1"] = {"reached": False, "error": "did not finish its answer within 11 s"}
+    told = model.go()["warnings"]
+    assert not model.outcome["finished"]
+    model.down_balancers.clear()
+    outcome = model.go()
+    told = outcome["messages"] if unanswered == "refuse" else [*told, *outcome["warnings"]]
+    assert outcome["finished"] and [URL in each for each in told] == [True], outcome
+    assert outcome["failed_run"] is (unanswered == "refuse")
 
 
 @pytest.mark.parametrize("corrected", [False, True])

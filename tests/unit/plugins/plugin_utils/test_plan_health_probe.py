@@ -259,7 +259,7 @@ def test_what_an_operator_has_stopped_answers_nobody(options, is_approved):
     assert bool(site.posted) is is_approved
     if not is_approved:
         # While it boots, too. Nobody could have seen it pass.
-        told = f"{UNANSWERED}: somebody else has taken it out, and nobody answers there, so nothing tells that the probe fails now; start what should answer, or"
+        told = f"{UNANSWERED}: somebody else has taken it out, and nobody answers there, so nothing tells that the probe fails now; start what"
         assert told in site.said("web1")[1] and "was not seen to pass" not in site.said("web1")[1]
 
 

@@ -61,5 +61,6 @@ def test_while_an_event_stands_every_target_is_asked_whose_balancer_does_not_che
     host.settings.drain_host = SimpleNamespace(steps=[])
     host.settings.restore_service.before = ""
     host.events, host.answer = [], None
-    observed = SimpleNamespace(events={number: SimpleNamespace(standing=standing) for number, standing in enumerate(events)})
+    standing = {number: SimpleNamespace(standing=standing) for number, standing in enumerate(events)}
+    observed = SimpleNamespace(events=standing, run=SimpleNamespace(check=False))
     assert _ask(host, SimpleNamespace(observed=observed, step=lambda _host: None)) == asked
