@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, shape, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Change = dict[str, str]
@@ -113,7 +114,7 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
         label = f" ({_label(event)})" if event else ""
         needs = "may need" if tried_again else "needs" if len(hosts) == 1 else "need"
         text = f"{names(hosts)} {needs} a person{label}: {reason}"
-        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {shape(reason)}", _change("needs_person", text, hosts)
+        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {comparable(reason)}", _change("needs_person", text, hosts)
 
 
 def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
@@ -121,4 +122,4 @@ def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
     run = story["run"]
     if run["finished"] and run["failed"] and passed["of_run"]:
         text = "; ".join(passed["of_run"])
-        yield f"failed {shape(text)}", _change("failed", f"The run failed: {text}", [])
+        yield f"failed {comparable(text)}", _change("failed", f"The run failed: {text}", [])

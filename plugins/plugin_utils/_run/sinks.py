@@ -10,11 +10,11 @@ Each sink is told of every pass, and returns what went wrong, as sentences. A ru
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import SECONDS, comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
@@ -29,9 +29,6 @@ REMINDER_OF_SECONDS = 60.0
 REMINDER_OF_FAULT = 60.0
 """The same for a fault. Later it is half of the time for which the fault has stood."""
 LONGEST_REMINDER_OF_FAULT = 3600.0
-SECONDS = re.compile(r"\b\d+ s\b")
-COUNTS = re.compile(r"(?<![\w./:-])\d+ (?!(?:of|must|in|on|at|to|from|and|or|is|cannot)\b)([a-z]+?)s?\b")
-"""How many of something, in one and in many. How many of how many servers are in service is no such count."""
 FAULTS = ("needs_person", "unobserved")
 """States that end only when a person or a machine does something."""
 
@@ -81,7 +78,7 @@ class Lines:
 
 def _said(decision: Json) -> list[str | None]:
     """What a line tells of a host. Seconds that pass are no news, nor are fewer requests."""
-    return [decision["state"], COUNTS.sub(r"\1", SECONDS.sub("", decision["reason"])), decision["event"]]
+    return [decision["state"], comparable(decision["reason"]), decision["event"]]
 
 
 def _alike(name: str, decision: Json) -> tuple[str, ...]:

@@ -9,10 +9,10 @@ A story is JSON. Its schema is C(docs/report.schema.json). All moments are Unix 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
@@ -50,7 +50,6 @@ TOLD = {"seen": "appeared", "approved": "was approved", "started": "started", "g
 """What is told when a moment of an event becomes known."""
 TOLD_BEFORE = {"seen": "was there already", "started": "had started already"}
 """The same, where it was so before the run looked."""
-DIGITS = re.compile(r"\d+")
 
 
 def begin(run: Json, names: Iterable[str], continues: Json | None = None) -> Story:
@@ -224,13 +223,8 @@ def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) 
             text = f"{decision['state']}: {decision['reason']}"
             _entry(story, now, kind, text, name, event_id, state=decision["state"], reason=decision["reason"])
     reasons, kind = states[-1]["reasons"], decision.get("kind") or ""
-    if (not reasons or shape(reasons[-1]["reason"]) != shape(decision["reason"])) and len(reasons) < MOST_REASONS:
+    if (not reasons or comparable(reasons[-1]["reason"]) != comparable(decision["reason"])) and len(reasons) < MOST_REASONS:
         reasons.append({"at": now, "reason": decision["reason"], "kind": kind})
-
-
-def shape(reason: str) -> str:
-    """A reason without its numbers: a count that goes down is no new reason."""
-    return DIGITS.sub("#", reason)
 
 
 def _add_out(host: Json, decision: Json, held_since: dict[str, float], now: float) -> None:
