@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import network_of, own_addresses
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted, udp_among
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import check_writable, list_records, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._imds import client_from_params
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
@@ -51,7 +52,8 @@ class ThisHost:
 
     def ask(self) -> str | None:
         """None if what the option ask names answers, otherwise why not."""
-        return ask(self.params["ask"], ANSWER_SECONDS)
+        # The host's own duties may count its new connections, and this is none.
+        return ask(self.params["ask"], ANSWER_SECONDS, of_url=functools.partial(ask_url, leave_no_trace=True))
 
     def facts(self) -> dict[str, Any]:
         folder = self.params["state_dir"]

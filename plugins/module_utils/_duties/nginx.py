@@ -247,7 +247,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     for server in shown:
         key = key_of(server)
         idle = server["idle"] if twice is None else key in twice
-        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle))
+        servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle, own_ports=watch.ports(key)))
     return dict(
         of_nginx(nginx, seen, problem, params["files"] or (), params["addresses"], store),
         rights_problem=rights_problem(nginx, servers),
@@ -260,14 +260,27 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
 
 
 class Watch(Since):
-    """Since when each server has been idle in several looks."""
+    """Since when each server has been idle in several looks, and from which ports nginx was connected to it in any of them."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        super().__init__(monotonic)
+        self._ports: dict[Key, dict[str, set[int]]] = {}
 
     def saw(self, seen: Look) -> Look:
         self.look()
         for server in seen.servers:
             # What is busy begins anew with each look.
             self.note(key_of(server), server["idle"] or self.at)
+            for address, ports in server["own_ports"].items():
+                self._ports.setdefault(key_of(server), {}).setdefault(address, set()).update(ports)
         return seen
+
+    def ports(self, key: Key) -> dict[str, list[int]]:
+        """Per address of nginx, from which ports it was connected to a server in any of these looks.
+
+        The host counts its connections at another moment. One that has ended since is known as nginx's all the same, and is no client of the host's own.
+        """
+        return {address: sorted(ports) for address, ports in self._ports.get(key, {}).items()}
 
 
 def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addresses: Collection[Any]) -> Sequence[dict[str, Any]]:

@@ -153,12 +153,14 @@ def _connections(host: Host) -> list[str]:
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
     pools = [pool for place in host.places for pool in (*place.pools, *place.told)]
+    # What comes from a busy balancer is mostly a request that it tells, too. It began or ended between the two looks, so nobody knows it by its port.
+    busy = {pool.address for place in host.places if place.busy for pool in (*place.pools, *place.told)}
     ports = set(host.ports)
     new = [f"its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
     return [*new, *host.uncounted] + [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
         for connection in not_in_pools(host.observation.connections, pools)
-        if connection["port"] in ports
+        if connection["port"] in ports and connection["peer"] not in busy
     ]
 
 

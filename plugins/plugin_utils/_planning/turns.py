@@ -416,6 +416,9 @@ def _ask(host: Host, decided: Decided) -> Options:
     if not ask or step:
         return {}
     if not host.held_ids:
+        if host.answer is not None and not host.traffic.serves and not host.in_rotation:
+            # Somebody else keeps it out, so it may as well not answer. Where its new connections are counted, each question would be one of them.
+            return {}
         # The hosts beside it stay in service if it does not answer, and its balancer does not tell.
         is_unchecked = any(place.group and place.health != BALANCER for place in host.places)
         is_any = any(event.standing for event in decided.observed.events.values())

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import Watch
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
@@ -118,3 +120,13 @@ def test_the_comment_of_another_line_tells_nothing(bed):
     configuration = bed.path.read_text()
     assert configuration.count("Held by graceful.azure") == 1 and "10.0.0.5" in configuration
     assert sort_records([], Configuration(str(bed.path))) == ({}, [])
+
+
+def test_from_where_nginx_was_connected_is_told_of_all_looks_of_one_that_waits():
+    """The host counts its connections at another moment, and takes none of these for a client of its own."""
+    server = {"context": "http", "upstream": "shop", "server": "10.0.0.4:80", "file": "/etc/nginx/nginx.conf", "idle": False}
+    watch = Watch(lambda: 0.0)
+    for ports in ({"10.0.0.10": [40001, 40000]}, {"10.0.0.10": [40001, 40002], "10.0.0.11": [50000]}, {}):
+        watch.saw(SimpleNamespace(servers=[dict(server, own_ports=ports)]))
+    assert watch.ports(("http", "shop", "10.0.0.4:80", "/etc/nginx/nginx.conf")) == {"10.0.0.10": [40000, 40001, 40002], "10.0.0.11": [50000]}
+    assert watch.ports(("http", "shop", "10.0.0.5:80", "/etc/nginx/nginx.conf")) == {}

@@ -286,8 +286,13 @@ class TestAnswer:
     def answers(self, monkeypatch):
         self.asked = []
         self.url, self.port = "status 404", None
-        monkeypatch.setattr(_health_check, "ask_url", lambda url, seconds, certs: self.asked.append((url, certs)) or self.url)
+        monkeypatch.setattr(_this_host, "ask_url", self._ask_url)
         monkeypatch.setattr(_health_check, "ask_port", lambda host, port, seconds: self.asked.append((host, port)) or self.port)
+
+    def _ask_url(self, url, seconds, certs, leave_no_trace=False):
+        assert leave_no_trace, "a duty that counts the host's new connections would count this one"
+        self.asked.append((url, certs))
+        return self.url
 
     def test_nobody_is_asked_without_an_event(self, scene):
         assert "unanswered" not in scene.look(ask=ASK) and self.asked == []

@@ -379,6 +379,17 @@ def test_an_operators_maintenance_is_left_alone():
     assert not site.finish()["failed_run"] and site.answers["web1"]["fails_since"] is not None and not site.answers["web1"]["events"]
 
 
+def test_a_host_in_an_operators_maintenance_is_asked_once():
+    """It may as well not answer, and where its new connections are counted, each question would be one of them."""
+    site = Probed(**ASK)
+    site.answers["web1"]["fails_since"] = site.now - 100
+    site.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
+    site.announce("e1", "web1")
+    outcomes = [site.go() for _pass in range(8)]
+    asks = [bool(turn["options"]["ask"]) for outcome in outcomes for turn in outcome["turns"]["web1"] if "ask" in turn.get("options", ())]
+    assert len(asks) == 8 and not any(asks[2:])
+
+
 def test_an_operators_maintenance_of_a_moment_ago_must_be_noticed_too():
     site = Probed()
     site.answers["web1"]["fails_since"] = since = site.now
