@@ -234,6 +234,8 @@ class Servers(Driver[Server]):
                     "backup": other.backup,
                     "unresolved": other.unresolved,
                     "silent": silent.get((other.backend, other.name)),
+                    "admin_state": other.admin_state,
+                    "operational": other.operational,
                 }
                 for other in self._seen.servers.values()
                 if other.backend == server.backend

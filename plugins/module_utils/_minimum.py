@@ -46,7 +46,7 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     The base of a percentage is what could serve. A server that is down or in maintenance could. One whose name leads
     nowhere (``unresolved``) could not: a ``server-template`` has many such slots.
 
-    Why a server does not count that its balancer takes for one in service (``silent``) is told.
+    Each server that does not count is told, with its reason: ``silent`` or ``out``, a phrase that begins with who it is.
     """
     backup = any(server["backup"] for server in backend if server["server"] == name)
     counted = [server for server in backend if (backup or not server["backup"]) and not server.get("unresolved")]
@@ -55,9 +55,19 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     # It may not serve itself yet, such as one that has just come back.
     if sum(1 for each in serving if each != name) >= least:
         return None
-    silent = [server["silent"] for server in counted if server.get("silent")]
-    why = " (%s)" % "; ".join(silent[:3] + ["..."] * (len(silent) > 3)) if silent else ""
+    out = [_why_out(server) for server in counted if server["server"] not in serving and server["server"] not in leaving]
+    why = " (%s)" % "; ".join(out[:3] + ["..."] * (len(out) > 3)) if out else ""
     short = "%d of %d in service in %s%s, %d must stay" % (len(serving), len(counted), place, why, least)
     if least > len(counted):
         short += ": the backend has %s, so this can never be met (graceful_azure_min_in_service)" % plural(len(counted), "server")
     return short
+
+
+def _why_out(server: Mapping[str, Any]) -> str:
+    """Why a server is not in service, as far as this is told. ``admin_state`` and ``operational`` are what HAProxy calls it."""
+    told = server.get("silent") or server.get("out")
+    if told:
+        return str(told)
+    if server.get("admin_state") in ("maint", "drain"):
+        return "%s is in %s" % (server["server"], server["admin_state"])
+    return "%s is %s" % (server["server"], "down" if server.get("operational") == "down" else "out")

@@ -383,7 +383,9 @@ class TestNamesThatDoNotResolve:
             await_flags(haproxy, "web%d" % number, READY)
         assert hold(haproxy, server="web1", min_in_service="50%")["refused"] == []
         assert hold(haproxy, server="web2", min_in_service="50%")["refused"] == []
-        assert hold(haproxy, server="web3", min_in_service="50%")["refused"] == ["web3 stays: 2 of 4 in service in www, 2 must stay."]
+        assert hold(haproxy, server="web3", min_in_service="50%")["refused"] == [
+            "web3 stays: 2 of 4 in service in www (web1 is in drain; web2 is in drain), 2 must stay."
+        ]
 
 
 class TestMinimumInService:
@@ -393,7 +395,7 @@ class TestMinimumInService:
             port, dead = web.getsockname()[1], free_port()
             haproxy = start(f"backend www\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{dead}\n  server web3 127.0.0.1 disabled\n")
             why = f"port {dead} of 127.0.0.1: Connection refused"
-            assert hold(haproxy, min_in_service="1")["refused"] == [f"web1 stays: 1 of 3 in service in www ({why}), 1 must stay."]
+            assert hold(haproxy, min_in_service="1")["refused"] == [f"web1 stays: 1 of 3 in service in www ({why}; web3 is in maint), 1 must stay."]
             assert haproxy.flags("www", "web1")[0] == READY
             assert hold(haproxy, server="web2", min_in_service="1")["refused"] == [], "what does not answer may go"
             haproxy.ask("set server www/web3 state ready")
@@ -907,7 +909,7 @@ class TestTogether:
                 (out,) = [name for name, result in results.items() if result["changed"]]
                 (stays,) = {"web1", "web2"} - {out}
                 assert results[out]["refused"] == [] and haproxy.flags("www", out)[0] == DRAIN
-                assert results[stays]["refused"] == [stays + " stays: 1 of 2 in service in www, 1 must stay."]
+                assert results[stays]["refused"] == [f"{stays} stays: 1 of 2 in service in www ({out} is in drain), 1 must stay."]
                 assert results[stays]["servers"][0]["condition"] == "none" and haproxy.flags("www", stays)[0] == READY
                 assert len(list((tmp_path / "state").iterdir())) == 1
                 run_module("haproxy_hold", dict(common, server=out, state="absent"))

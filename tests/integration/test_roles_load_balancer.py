@@ -142,7 +142,7 @@ def test_too_few_others_in_service(bed):
     waits = out(**least, load_balancer_timeout=60)
     run = bed.run(out(**least, load_balancer_wait=False), out(**least, load_balancer_timeout=0), stays, waits, rolespec=False)
     step, in_vain, later = run.steps
-    reason = "lb1: web1 stays: 1 of 2 in service in www, 1 must stay."
+    reason = "lb1: web1 stays: 1 of 2 in service in www (web2 is in maint), 1 must stay."
     assert step.result == {"done": False, "changed": False, "reason": reason, "failed_hosts": [], "conflicts": []} and step.failure == ""
     assert in_vain.failure == reason
     assert later.result["done"] and bed.admin() == 8 and bed.admin("lb1", "web2") == 0, run.output
@@ -207,7 +207,7 @@ def test_several_balancers(bed):
         host="web3",
     )
     refused, serves, taken, drained, restored, dead, _back, wrong, last = run.steps
-    assert refused.failure == "lb1: web1 stays: 1 of 2 in service in www, 1 must stay.", run.output
+    assert refused.failure == "lb1: web1 stays: 1 of 2 in service in www (web2 is in maint), 1 must stay.", run.output
     assert serves.result["left"] == ["www/web1 on lb1 is in rotation", "www/web1 on lb2 is in rotation"]
     assert taken.failure == "" and taken.result["reason"] == "web1 is held (www on lb1: drain); web1 is held (www on lb2: drain)"
     assert drained.failure == "" and drained.result["done"] and restored.failure == "" and restored.result["done"], run.output

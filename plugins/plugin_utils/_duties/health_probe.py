@@ -447,7 +447,7 @@ def _pool_name(option: str, value: str) -> str:
 
 
 def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
-    """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out."""
+    """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out. C(early): whether that may be over in a moment."""
     result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
     name, silent, left = settings["server"], None, _joins_in(host, settings, result)
     if result.get("answer") is None:
@@ -457,7 +457,8 @@ def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
         silent = f"{name}: {said}" if said and result["answer"]["state"] != "failing" else None
     elif left > 0:
         silent = f"{name}: the balancer notices within {math.ceil(left)} s that it passes"
-    return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent}
+    early = result is NOT_LOOKED_AT.result or result.get("answer") is not None and _passes(result) and silent is not None
+    return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent, "early": early}
 
 
 def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, NOBODY, Group, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CHANGED, HELD, MAINTENANCE, NOBODY, Group, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -51,8 +51,41 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) 
         asked = {member: why for member, why in silent.items() if member not in unasked}
         if not shortage(least, place.member, _as_answered(place.group, asked), place.group.name, lost):
             return Reason(Kind.LOOK, "; ".join(sorted(unasked.values())))
-        return Reason(Kind.MINIMUM, short)
+        servers = _as_answered(place.group, silent)
+        # Nobody may count what is not known yet.
+        early = [server["silent"] for server in servers if server.get("early") and server["server"] != place.member]
+        if early and not shortage(least, place.member, [dict(server, in_service=True) if server.get("early") else server for server in servers], "", lost):
+            return Reason(Kind.MINIMUM, f"it is too early to count {place.group.name} ({'; '.join(sorted(early))})")
+        out = _out_of(place.group, hosts)
+        return Reason(
+            Kind.MINIMUM, shortage(least, place.member, [{**out.get(each["server"], {}), **each} for each in servers], place.group.name, lost) or short
+        )
     return None
+
+
+def _out_of(group: Group, hosts: Mapping[str, Host]) -> dict[str, Json]:
+    """Which servers of a group are targets that are out, and why."""
+    found = {}
+    for host in hosts.values():
+        for place in host.places:
+            if place.group and place.group.key == group.key and not place.owner and not place.serves:
+                why = _why_out(host, place)
+                found.update({place.member: {"out": f"{host.name} {why}"}} if why else {})
+    return found
+
+
+def _why_out(host: Host, place: Place) -> str:
+    """Why a target does not serve at a place, after its name; empty if only the balancer can tell."""
+    if place.condition == HELD:
+        mine = next((event.event_type for event in host.events if event.key in place.held_by and event.event_type), None)
+        return f"is out for its {mine}" if mine else "is still to come back"
+    if place.condition == CHANGED:
+        return "was changed by somebody else"
+    if place.returns:
+        return place.returns
+    if not place.in_rotation or place.state == MAINTENANCE:
+        return "is in an operator's maintenance"
+    return "is silent" if host.observation.is_silent else ""
 
 
 def _members(group: Group, places: Iterable[Place]) -> set[str]:

@@ -638,7 +638,7 @@ def test_too_few_others_refuse_the_hold(azure):
     """Three of four are in service."""
     assert azure.hold("a", min_in_service="2")["refused"] == []
     told = azure.hold("b", min_in_service="2")
-    assert (told["changed"], told["refused"]) == (False, ["b stays: 2 of 4 in service in pool web, 2 must stay."])
+    assert (told["changed"], told["refused"]) == (False, ["b stays: 2 of 4 in service in pool web (a is out; c is out), 2 must stay."])
     assert serving(azure) == ["b", "d"] and len(azure.balancer()["tags"]) == 2
     assert azure.hold("b", min_in_service="50%")["refused"] and azure.hold("b", min_in_service="1")["refused"] == []
     # What is out already is held for further events.
@@ -649,7 +649,7 @@ def test_what_is_given_back_counts_when_azure_has_finished(azure):
     azure.hold("a", timeout=20.0)
     azure.settings(operation_seconds=4)
     assert not azure.release("a", timeout=3.0)["done"] and azure.state("a") != "Down"
-    assert azure.hold("b", min_in_service="2", timeout=3.0)["refused"] == ["b stays: 2 of 4 in service in pool web, 2 must stay."]
+    assert azure.hold("b", min_in_service="2", timeout=3.0)["refused"] == ["b stays: 2 of 4 in service in pool web (a is out; c is out), 2 must stay."]
     assert azure.release("a", timeout=20.0)["done"] and azure.hold("b", min_in_service="2", timeout=20.0)["done"]
 
 
@@ -666,7 +666,7 @@ def test_two_controllers_take_out_no_server_too_many(azure, monkeypatch):
     monkeypatch.setattr(balancer.Pools, "write", write_after_another)
     told = azure.hold("a", min_in_service="2")
     monkeypatch.setattr(balancer.Pools, "write", write)
-    assert other and not told["done"] and told["refused"] == ["a stays: 2 of 4 in service in pool web, 2 must stay."]
+    assert other and not told["done"] and told["refused"] == ["a stays: 2 of 4 in service in pool web (b is out; c is out), 2 must stay."]
     assert serving(azure) == ["a", "d"] and azure.hold("a", min_in_service="1")["done"]
     azure.release("a")
     azure.release("b")

@@ -37,16 +37,16 @@ IMPOSSIBLE = "2 of 2 in service in www, 3 must stay: the backend has 2 servers, 
     [
         (1, ["serves", "serves"], (), None),
         (1, ["serves", "serves"], ("b",), "1 of 2 in service in www, 1 must stay"),
-        (1, ["serves", "down"], (), "1 of 2 in service in www, 1 must stay"),
+        (1, ["serves", "down"], (), "1 of 2 in service in www (b is out), 1 must stay"),
         (3, ["serves", "serves"], (), IMPOSSIBLE),
         (0, ["serves"], (), None),
         (0, ["serves", "serves backup"], (), None),
         ("50%", ["serves", "serves", "serves"], (), None),
-        ("50%", ["serves", "serves", "down"], (), "2 of 3 in service in www, 2 must stay"),
+        ("50%", ["serves", "serves", "down"], (), "2 of 3 in service in www (c is out), 2 must stay"),
         (1, ["serves", "serves backup"], (), "1 of 1 in service in www, 1 must stay"),
         ("50%", ["serves", "serves", "down backup", "down backup"], (), None),
         (1, ["serves backup", "serves"], (), None),
-        (1, ["serves backup", "down"], (), "1 of 2 in service in www, 1 must stay"),
+        (1, ["serves backup", "down"], (), "1 of 2 in service in www (b is out), 1 must stay"),
     ],
 )
 def test_whether_one_more_may_leave(least, states, leaving, short):
@@ -56,4 +56,19 @@ def test_whether_one_more_may_leave(least, states, leaving, short):
 def test_an_unresolved_slot_is_not_in_the_base_and_one_that_is_down_is():
     slots = [{"server": str(number), "in_service": False, "backup": False, "unresolved": True} for number in range(16)]
     assert shortage("50%", "a", backend("serves", "serves", "serves", "down") + slots, "www") is None
-    assert shortage("50%", "a", backend("serves", "serves", "down", "down") + slots, "www") == "2 of 4 in service in www, 2 must stay"
+    assert shortage("50%", "a", backend("serves", "serves", "down", "down") + slots, "www") == "2 of 4 in service in www (c is out; d is out), 2 must stay"
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({"silent": "10.0.0.5:80 does not accept connections"}, "10.0.0.5:80 does not accept connections"),
+        ({"out": "b is out for its Reboot", "admin_state": "drain"}, "b is out for its Reboot"),
+        ({"admin_state": "maint", "operational": "down"}, "b is in maint"),
+        ({"admin_state": "ready", "operational": "down"}, "b is down"),
+        ({"admin_state": "ready", "operational": "up"}, "b is out"),
+    ],
+)
+def test_who_is_out_is_named_with_the_reason(told, why):
+    servers = [*backend("serves"), {"server": "b", "in_service": False, "backup": False, **told}]
+    assert shortage(1, "a", servers, "www") == "1 of 2 in service in www (%s), 1 must stay" % why

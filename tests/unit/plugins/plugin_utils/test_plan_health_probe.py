@@ -449,6 +449,7 @@ def test_what_only_the_file_tells_is_given_back_when_its_event_is_over():
 
 ASK = {"restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {"url": "http://localhost/ready"}}}
 SHORT = "1 of 2 in service in the pool of the duty health_probe{}, 1 must stay"
+EARLY = "it is too early to count the pool of the duty health_probe ({})"
 
 
 def _two_reboots(notice=900.0, **options):
@@ -461,7 +462,7 @@ def _two_reboots(notice=900.0, **options):
 def test_two_events_at_once_take_out_one_host_after_the_other():
     site = _two_reboots()
     site.until(lambda _outcome: site.posted, passes=20)
-    assert site.out() == {"web1"} and site.said("web2") == ("waiting", SHORT.format(""))
+    assert site.out() == {"web1"} and site.said("web2") == ("waiting", SHORT.format(" (web1 is out for its Reboot)"))
     site.start("e1")
     for _pass in range(5):
         site.go()
@@ -476,7 +477,7 @@ def test_two_events_at_once_take_out_one_host_after_the_other():
     back = site.now
     # Until the balancer must have noticed that the other one is back, it sends nothing there.
     site.go()
-    assert site.said("web2") == ("waiting", SHORT.format(" (web1: the balancer notices within 12 s that it passes)"))
+    assert site.said("web2") == ("waiting", EARLY.format("web1: the balancer notices within 12 s that it passes"))
     site.until(lambda _outcome: "web2" in site.out(), passes=20)
     assert site.now - site.pass_seconds - back >= NOTICE and site.out() == {"web2"}
     site.until(lambda _outcome: len(site.posted) == 2, passes=20)
@@ -494,9 +495,22 @@ def test_after_a_kill_too_a_host_that_is_back_counts_when_the_balancer_must_have
     back = site.answers["web1"]["back_at"]
     site.killed()
     site.go()
-    assert site.said("web2")[1].startswith(SHORT.partition("{}")[0] + " (web1: the balancer notices within")
+    assert site.said("web2")[1].startswith(EARLY.partition("{}")[0] + "web1: the balancer notices within")
     site.until(lambda _outcome: "web2" in site.out(), passes=20)
     assert NOTICE <= site.now - site.pass_seconds - back < NOTICE + 3 * site.pass_seconds
+
+
+def test_nobody_counts_what_is_not_known_yet():
+    """Where the folder of the records is new, nobody knows for how long any of them has passed."""
+    site = Probed()
+    for name in site.names:
+        site.answers[name]["back_at"] = site.now
+    site.announce("e1", "web1")
+    site.go()
+    state, reason = site.said("web1")
+    assert state == "waiting" and reason.startswith(EARLY.partition("{}")[0] + "web2: the balancer notices within"), reason
+    assert " of 2" not in reason and "web1:" not in reason
+    site.until(lambda _outcome: site.out() == {"web1"}, passes=10)
 
 
 def test_one_that_has_just_come_back_itself_may_go_again():
@@ -576,7 +590,7 @@ def test_a_pool_that_the_settings_name():
     """The other settings may differ as they like."""
     site = _two_reboots(entries={"web1": {"pool": "shop"}, "web2": {"pool": "shop", "file": "/run/another", "name": "another"}})
     site.until(lambda _outcome: site.posted, passes=20)
-    assert site.out() == {"web1"} and site.said("web2")[1] == "1 of 2 in service in the pool shop, 1 must stay"
+    assert site.out() == {"web1"} and site.said("web2")[1] == "1 of 2 in service in the pool shop (web1 is out for its Reboot), 1 must stay"
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -627,7 +641,7 @@ def _in_maintenance(site):
 
 @pytest.mark.parametrize(
     ("happens", "said"),
-    [(_silent, " (web2: timed out)"), (_fails_its_probe, " (web2: status 500)"), (_in_maintenance, "")],
+    [(_silent, " (web2: timed out)"), (_fails_its_probe, " (web2: status 500)"), (_in_maintenance, " (web2 is in an operator's maintenance)")],
 )
 def test_the_other_one_does_not_serve(happens, said):
     site = Probed()
