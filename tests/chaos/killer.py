@@ -13,7 +13,7 @@ import shlex
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from tests.chaos.points import POINTS
+from tests.chaos.points import POINTS, REQUESTS
 from tests.chaos.points import WINDOWS as WINDOWS_POINTS
 from tests.chaos.scenarios import SCENARIOS, VARIANTS
 
@@ -57,7 +57,7 @@ class Case:
     at: float | None = None  # seconds after the start of the controller, instead of a task
     once_approved: bool = False  # as soon as a metadata service has taken an approval, instead of both
     point: str | None = None  # a name in points.py, instead of all three
-    who: str = "all"  # dies: the controller alone, or all its processes
+    who: str = "all"  # dies: the controller alone, all its processes, or at a point nothing but the helper that is there
     company: str = "none"
     fault: dict | None = None  # see faults.py
 
@@ -143,6 +143,16 @@ def behind(front, seed):
     yield named("no notice", scenario=f"{front}_no_notice", point=middle, who="alone")
 
 
+def of_helpers(seed):
+    """The cases in which the helper of a machine is killed and the controller goes on, by name: at each request of a Reboot, and between a record and a change
+    behind the other providers. Azure's API is asked on the controller, so there is no helper."""
+    for request in REQUESTS:
+        yield f"haproxy {request}", Case(EVERY_POINT, f"{seed}/helper/{request}", point=request, who="helper")
+    for front in [front for front in POINTS if front != "azure"]:
+        for point in [point for point in POINTS[front] if "record" in point]:
+            yield f"{front} {point}", Case(f"{front}_reboot", f"{seed}/helper/{front}/{point}", point=point, who="helper")
+
+
 def of_windows(seed):
     """The cases of a group with Windows hosts, by name: its scenarios without a kill, a kill at each of its points, and kills after the approval."""
 
@@ -177,5 +187,8 @@ def at_a_task(scenario, number, kills, seed, record, who=("alone", "all")):
 def again(case):
     """For a run that was over before the kill: the same one, killed earlier, at once, and with nobody along who did the step first."""
     company = "after" if case.company == "along" else case.company
+    if case.point in REQUESTS:
+        requests = list(REQUESTS)
+        return replace(case, seed=f"{case.seed}/again", company=company, point=requests[requests.index(case.point) // 2])
     earlier = {"at": round(0.6 * case.at, 2)} if case.task is None else {"occurrence": max(1, case.occurrence // 2)}
     return replace(case, seed=f"{case.seed}/again", delay=0.0, company=company, **earlier)

@@ -102,7 +102,9 @@ WINDOWS = {
     "back: what says that it was drained stays": (CALL, DRAINED, 2),
 }
 """Before each call that changes something on a Windows host while it is taken through a Freeze."""
-ALL = {**POINTS, "windows": WINDOWS}
+REQUESTS = {f"request {number}": ("os.fork", "", number) for number in range(1, 21)}
+"""The requests of a run to the helpers of its machines. Each of them is answered by a fork, so no answer has begun yet."""
+ALL = {**POINTS, "windows": WINDOWS, "haproxy": REQUESTS}
 
 for _points in ALL.values():
     for _event, _pattern, _nth in _points.values():

@@ -161,8 +161,15 @@ class Stage:
             "left": [*self.left, *self.world.left(), *sorted(str(path.relative_to(self.folder)) for path in (self.folder / "state").rglob("*.json"))],
             "deaf": deaf,
             "fault_begun": bool(self.case.fault) and faults.met(self.case.fault, requests),
-            "reached": any(controller.killed for controller in self.controllers),
+            "reached": self._reached(),
         }
+
+    def _reached(self):
+        """Whether somebody was killed."""
+        if self.case.who != "helper":
+            return any(controller.killed for controller in self.controllers)
+        counted = self.folder / "point"
+        return counted.exists() and counted.stat().st_size >= ALL_POINTS[self.scenario.front][self.case.point][2]
 
     def _strikes(self, controller):
         if self.case.once_approved:

@@ -22,6 +22,8 @@ What is sampled, in the scenarios of scenarios.py:
 All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) there are a dozen cases each (-k behind).
 They are killed at each point between a record and a change (points.py), in a turn and after the approval. One runs beside another controller.
 
+The helper of a machine alone is killed at each request of a Reboot and at points (-k helper). The controller then finds nobody who answers, and goes on.
+
 A group with Windows hosts (-k windows), which are modelled (tests/support/windows), is killed before each call that changes something on one of them, at
 each task of a run, and in turns. Each fault meets several requests of a Windows host's service, and its approval. A proxy that answers nobody is set.
 """
@@ -39,7 +41,7 @@ from tests.chaos import killer, stage
 from tests.chaos.faults import FAULTS, OF_WINDOWS
 from tests.chaos.killer import EVERY_POINT, KILLS, MOMENTS, WINDOWS_KILLS, Case
 from tests.chaos.observer import judge
-from tests.chaos.points import POINTS
+from tests.chaos.points import POINTS, REQUESTS
 from tests.chaos.scenarios import SCENARIOS
 from tests.support.world import BACKEND
 
@@ -178,6 +180,21 @@ def turns():
 def test_a_fault_at_every_second_request(scenario, offset, record_property):
     fault = {"turns": list(FAULTS.values()), "offset": offset}
     run(Case(scenario, f"{SEED}/{scenario}/turns-{offset}", fault=fault), record_property)
+
+
+# Helpers
+
+HELPERS = dict(killer.of_helpers(SEED))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [pytest.param(case, id=name.replace(",", "").replace(":", "").replace(" ", "_")) for name, case in HELPERS.items()])
+def test_helper(case, record_property):
+    record = run(case, record_property)
+    if not record["reached"] and case.point in REQUESTS:
+        record = run(killer.again(case), record_property)
+    assert record["reached"], f"no helper was killed; again: {case.replay()}"
+    assert not any(controller["killed"] for controller in record["controllers"])
 
 
 # Behind other providers

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.chaos import fronts, killer
+from tests.chaos.killer import Case
 from tests.chaos.points import POINTS, WINDOWS
 from tests.chaos.scenarios import ALL
 
@@ -132,6 +133,21 @@ def test_each_of_these_points_is_a_case():
     assert len({case.seed for case in cases.values()}) == len(cases)
 
 
+def test_a_helper_is_killed_at_each_request_and_around_each_record():
+    cases = list(dict(killer.of_helpers("1")).values())
+    assert {case.who for case in cases} == {"helper"} and len({case.seed for case in cases}) == len(cases)
+    killed = {front: [case.point for case in cases if ALL[case.scenario].front == front] for front in ("haproxy", *POINTS)}
+    assert killed.pop("haproxy") == [f"request {number}" for number in range(1, 21)]
+    assert killed.pop("azure") == []
+    assert all(any(point.startswith("back: ") for point in points) and any("second record" in point for point in points) for points in killed.values())
+
+
+def test_a_second_try_kills_a_helper_at_an_earlier_request():
+    case = Case("reboot", "x", point="request 20", who="helper", company="along")
+    assert killer.again(case) == Case("reboot", "x/again", point="request 10", who="helper", company="after")
+    assert killer.again(Case("reboot", "x", point="request 1", who="helper")).point == "request 1"
+
+
 def test_a_run_with_windows_hosts_is_killed_at_each_task():
     tasks = {"Check": 1, killer.TURN: 7, "Plan": 7, "End": 6}
     cases = [killer.at_a_task("windows_reboot", number, killer.WINDOWS_KILLS, "1", {"trace": tasks}) for number in range(killer.WINDOWS_KILLS)]
@@ -157,3 +173,34 @@ def test_a_point_is_counted_over_all_processes_and_kills_before_it_is_passed(tmp
     ended = subprocess.run([sys.executable, "-c", RENAMES], cwd=tmp_path, env=environment, check=False)
     assert ended.returncode == -9
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "count", "other"]
+
+
+# A helper, and its process for a request, by the names that the kernel shows.
+HELPER = """
+import os, sys
+python = sys.argv[1]
+work = "import os; os.rename('a', 'b')"
+helper = f"import os; os.spawnv(os.P_WAIT, {python!r}, ['graceful_azure helper', '-c', {work!r}]); open('helper', 'w')"
+print(os.spawnv(os.P_WAIT, python, ["graceful_azure helper", "-c", helper]))
+"""
+
+
+def test_a_helper_is_killed_with_what_works_for_it_and_nobody_else(tmp_path):
+    (tmp_path / "a").write_text("")
+    point = {"event": "os.rename", "pattern": "'a'", "nth": 1, "count": str(tmp_path / "count"), "who": "helper"}
+    environment = {**os.environ, "CHAOS_POINT": json.dumps(point), "PYTHONPATH": str(killer.HERE / "plugins" / "points")}
+    words = [sys.executable, "-c", HELPER, sys.executable]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    assert done.stdout == "-9\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "count"]
+
+
+def test_requests_are_forks_of_helpers_alone(tmp_path):
+    point = {"event": "os.fork", "pattern": "", "nth": 2, "count": str(tmp_path / "count"), "who": "helper"}
+    environment = {**os.environ, "CHAOS_POINT": json.dumps(point), "PYTHONPATH": str(killer.HERE / "plugins" / "points")}
+    forks = "import os\nfor number in '123':\n    pid = os.fork()\n    if not pid:\n        open(number, 'w')\n        os._exit(0)\n    os.waitpid(pid, 0)"
+    for name, status, left in (("python", 0, ["1", "2", "3"]), ("graceful_azure helper", -9, ["1", "2", "3", "count"])):
+        done = subprocess.run([name, "-c", forks], executable=sys.executable, cwd=tmp_path, env=environment, check=False)
+        assert done.returncode == status
+        assert sorted(path.name for path in tmp_path.iterdir()) == left
+    assert (tmp_path / "count").read_text() == ".."

@@ -473,6 +473,26 @@ def test_the_next_place_is_taken_where_one_cannot_be_had(bed, tmp_path):
     assert bed.ask({})["request"] == {}
 
 
+@FOR_ROOT
+def test_nothing_is_executed_in_the_place(bed):
+    """Such as /run and /tmp where they are mounted with noexec."""
+    if subprocess.call(["mount", "-t", "tmpfs", "-o", "noexec,mode=0755", "none", bed.folder]) != 0:
+        pytest.skip("nothing can be mounted here, such as in a container")
+    try:
+        with open(os.path.join(bed.folder, "program"), "w") as program:
+            program.write("#!/bin/sh\n")
+        os.chmod(program.name, 0o755)
+        with pytest.raises(PermissionError):
+            subprocess.call([program.name])
+        os.unlink(program.name)
+        assert bed.start() is None
+        assert bed.ask({})["request"] == {}
+        assert bed.ask({}, "f") == {}
+        until(bed.is_gone, 5)
+    finally:
+        subprocess.check_call(["umount", "--lazy", bed.folder])
+
+
 def test_no_helper_whose_environment_could_be_seen(bed):
     assert bed.start(hidden=False) == "The kernel does not tell where the environment of a process lies, so nobody can hide it."
     until(bed.is_gone, 5)
