@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -269,6 +270,9 @@ class Haproxy(ServersDuty):
         options.setdefault("absent", "unknown")
         if settings.get("absent") not in (None, "", "unknown"):
             options["absent"] = settings["absent"]
+
+    def left_by(self, settings: BalancerSettings) -> str:
+        return f"echo 'show sess' | sudo socat stdio {shlex.quote(str(settings['socket']))}"
 
     def read(self, result: Json, options: Options) -> Json:
         if result.get("absent"):

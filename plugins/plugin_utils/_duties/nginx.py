@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -183,6 +184,10 @@ class Nginx(ServersDuty):
             options["configuration"] = settings["configuration"]
         files = options.setdefault("files", [])
         files.extend(path for path in settings["files"] if path not in files)
+
+    def left_by(self, settings: BalancerSettings) -> str:
+        server = str(settings["server"])
+        return "" if server.startswith("unix:") else f"ss -tn dst {shlex.quote(server)}"
 
     def read(self, result: Json, options: Options) -> Json:
         problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))

@@ -78,6 +78,10 @@ class TrafficDuty(Duty):
         """The same for all hosts that have such a duty, in their order. It is asked once in a pass: here is the place for what they have in common."""
         return (self.traffic(settings, host, machines, addresses) for host, settings in asked)
 
+    def left_by(self, settings: BalancerSettings) -> str:
+        """The command that shows on its machine which requests to the host are left; empty if there is none."""
+        return ""
+
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
         return ()

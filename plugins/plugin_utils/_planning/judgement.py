@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -152,16 +152,20 @@ def _connections(host: Host) -> list[str]:
         return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
+    new = [f"its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
+    return [*new, *host.uncounted] + [
+        f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}" for connection in connections_of(host)
+    ]
+
+
+def connections_of(host: Host) -> list[Json]:
+    """The connections on the host itself that keep it busy."""
     pools = [pool for place in host.places for pool in (*place.pools, *place.told)]
     # What comes from a busy balancer is mostly a request that it tells, too. It began or ended between the two looks, so nobody knows it by its port.
     busy = {pool.address for place in host.places if place.busy for pool in (*place.pools, *place.told)}
     ports = set(host.ports)
-    new = [f"its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
-    return [*new, *host.uncounted] + [
-        f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}"
-        for connection in not_in_pools(host.observation.connections, pools)
-        if connection["port"] in ports and connection["peer"] not in busy
-    ]
+    found = not_in_pools(host.observation.connections or (), pools)
+    return [connection for connection in found if connection["port"] in ports and connection["peer"] not in busy]
 
 
 def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside: bool = False) -> Verdict:

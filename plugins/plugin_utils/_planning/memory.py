@@ -108,7 +108,8 @@ class EventMemory:
     sent_through: str | None = None  # what its approval was sent through last, if not through a VM
     refused_since: float | None = None  # since when its approval has failed, on any host
     was_ready: bool = False  # whether all of its hosts were ready before it started
-    unapproved: str | None = None  # why it was not approved, as the last pass before its start saw it
+    unapproved: str | None = None  # why it was not approved, as the passes before its start saw it
+    kept: dict[str, list[Json]] = field(default_factory=dict)  # per host: what kept it from being ready, as C(remember.py) notes it
     held: list[str] = field(default_factory=list)  # the hosts that were held for it
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what was left alone because somebody else had acted
     gone_at: float | None = None  # when this run first knew that it was over

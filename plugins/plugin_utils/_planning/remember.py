@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import Ending
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -24,12 +25,20 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import (
     Decision,
     Statuses,
+    going_on_at,
     restoring_since,
     unchecked_places,
     untold,
     warns_unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
+
+PASSING = (Kind.LOOK, Kind.ACT, Kind.NOTE, Kind.TIME)
+"""Kinds of reasons that never keep a host for long, or only as its rule says."""
+MOST_KEPT = 8
+"""Of so many reasons for each host the times are noted, those of the longest."""
 
 
 def remember(decided: Decided, statuses: Statuses, decisions: dict[str, Decision], end: Ending) -> Memory:
@@ -99,22 +108,56 @@ def _remember_event(decided: Decided, statuses: Statuses, event: Event) -> Event
     known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
     known["sent_through"] = decided.sent_through(event) or event.sent_through
-    known["unapproved"] = _why_unapproved(decided, statuses, event) if event.asks_approval and not event.approved else None
+    is_unapproved = event.asks_approval and not event.approved
+    known["kept"] = _kept(decided, statuses, event) if is_unapproved else {}
+    known["unapproved"] = _why_unapproved(decided, statuses, event, known["kept"]) if is_unapproved else None
     known["gone_at"] = gone_at(event, observed)
     given_back = [host.name for host in observed.hosts.values() if host.name in event.hosts and is_seen_given_back(host, event, observed)]
     known["given_back"] = [] if event.standing else [*event.given_back, *(name for name in given_back if name not in event.given_back)]
     return EventMemory(**known)
 
 
-def _why_unapproved(decided: Decided, statuses: Statuses, event: Event) -> str:
+def _why_unapproved(decided: Decided, statuses: Statuses, event: Event, kept: dict[str, list[Json]]) -> str:
     """Why the event is not approved. After its start, what was so before stays."""
     verdict = decided.approvals.get(event.key)
     if event.started or not event.standing or not verdict:
         return event.unapproved or "it had started when this run first saw it"
-    members = decided.observed.members(event)
+    observed, members = decided.observed, decided.observed.members(event)
     if verdict.holds:
         return next((host.failure for host in members if host.failure), "it started while it was being approved")
     if verdict.why[0].kind is not Kind.SIBLING:
         return verdict.why[0].text
-    missing = [f"{host.name}: {statuses[host.name, event.key].reason}" for host in members if statuses[host.name, event.key].state != "ready"]
-    return "; ".join(missing) or verdict.why[0].text
+    missing = [host.name for host in members if statuses[host.name, event.key].state != "ready"]
+    return "; ".join(f"{name}: {_longest(kept.get(name), observed.now) or statuses[name, event.key].reason}" for name in missing) or verdict.why[0].text
+
+
+def _kept(decided: Decided, statuses: Statuses, event: Event) -> dict[str, list[Json]]:
+    """Per host what has kept it from being ready, since when and until when. The last second before the start does not tell why a drain never ended."""
+    observed = decided.observed
+    if event.started or not event.standing:
+        return event.kept
+    kept = {name: list(entries) for name, entries in event.kept.items()}
+    for host in observed.members(event):
+        status = statuses[host.name, event.key]
+        why = going_on_at(decided, host) if status.state == "draining" else () if status.state == "ready" else status.why
+        for reason in why:
+            if reason.kind in PASSING:
+                continue
+            entries = kept.setdefault(host.name, [])
+            before = next((entry for entry in entries if comparable(entry["text"]) == comparable(reason.text)), None)
+            since = before["since"] if before else observed.now
+            entries.append({"text": reason.text, "state": status.state, "since": since, "until": observed.now})
+            entries.sort(key=lambda entry: entry["since"] - entry["until"])
+            kept[host.name] = [entry for entry in entries if entry is not before][:MOST_KEPT]
+    return kept
+
+
+def _longest(entries: list[Json] | None, now: float) -> str:
+    """What has kept a host from being ready for the longest time, as people read it."""
+    if not entries:
+        return ""
+    longest = max(entries, key=lambda entry: (entry["until"] - entry["since"], entry["until"]))
+    since, until, text = longest["since"], longest["until"], str(longest["text"])
+    if longest["state"] != "draining":
+        return text
+    return f"not drained {f'since {clock(since, now)}' if until >= now else f'from {clock(since, now)} to {clock(until, now)}'}: {text}"

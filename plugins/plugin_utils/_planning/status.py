@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     ONCE_MORE,
     OWN_TASKS,
     PATIENCE,
+    connections_of,
     drain_until,
     failing_for,
     has_ended,
@@ -229,7 +230,10 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
         until = drain_until(host, event, now)
         # The time to drain begins once no balancer sends it requests any more.
         is_out = not (host.in_rotation or host.blind)
-        return Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until if is_out else None)
+        why = _with_failure(host, _why_draining(decided, host, event, until))
+        if any(reason.kind is Kind.LATE for reason in why):
+            return Status("draining", why, event.not_before_at)  # so long Azure waits
+        return Status("draining", why, until if is_out else None)
     return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
 
 
@@ -300,14 +304,29 @@ def _why_draining(decided: Decided, host: Host, event: Event, until: float | Non
     step = decided.step(host)
     if step and step.role == "load_balancer":
         return (Reason(Kind.ACT, "is being taken out of its balancer"),)
-    # A look tells of all drain steps, the step itself only of the one that it waits for.
-    steps = reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left)
-    going_on = (*decided.drains[host.name].busy, *steps)
+    going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     if until is None or decided.observed.now < until:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
-    return (Reason(Kind.LATE, f"{late}, {'still to end:' if going_on or step else 'but'} {words(why)}"),)
+    find = f". To see what is left: {'; '.join(_commands(host))}" if decided.drains[host.name].busy and _commands(host) else ""
+    return (Reason(Kind.LATE, f"{late}, {'still to end:' if going_on or step else 'but'} {words(why)}{find}"),)
+
+
+def going_on_at(decided: Decided, host: Host) -> tuple[Reason, ...]:
+    """What keeps a host that goes out from being drained."""
+    # A look tells of all drain steps, the step itself only of the one that it waits for.
+    return (*decided.drains[host.name].busy, *reasons(Kind.STEP, host.observation.still_on or host.drain_steps_left))
+
+
+def _commands(host: Host) -> list[str]:
+    """What a person may type to see the requests and connections that are left, and where."""
+    places = [place for place in host.places if place.busy]
+    at_balancers = [f"on {place.machine}: {place.balancer[0].left_by(place.balancer[1])}" for place in places if place.balancer[0].left_by(place.balancer[1])]
+    found = connections_of(host)
+    ports = sorted({connection["port"] for connection in found})
+    own = [f"on {host.name}: ss -tn '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"] if ports else []
+    return list(dict.fromkeys([*at_balancers, *own]))
 
 
 def _status_after(decided: Decided, host: Host, event: Event) -> Status:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
@@ -15,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import PAUSE
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _table
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 from tests.support.model import BEFORE, Model, iso, service
 
@@ -514,7 +516,7 @@ def test_an_event_that_names_a_stranger_is_prepared_and_never_approved():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda model: model.servers["lb1"]["web2"].update(sessions=2), "web2: 2 sessions, 0 queued at www/web2 on lb1"),
+        (lambda model: model.servers["lb1"]["web2"].update(sessions=2), "web2: not drained since TIME: 2 sessions, 0 queued at www/web2 on lb1"),
         (lambda model: model.refuse.update({("web1", "approve_event"): "HTTP 503", ("web2", "approve_event"): "HTTP 503"}), "HTTP 503"),
         (lambda model: model.refuse.update({("web1", "load_balancer"): "no rights"}), "web1: no rights; each pass tries again"),
     ],
@@ -530,7 +532,8 @@ def test_the_end_says_why_an_event_was_not_approved(change, why):
     model.over("e1")
     model.refuse.clear()
     outcome = model.finish()
-    assert model.posted == [] and _table(outcome)[0] == f"Reboot e1 (vm_web1, vm_web2): not_approved ({why})"
+    said = re.sub(r"\d\d:\d\d:\d\d \w+", "TIME", _table(outcome)[0])
+    assert model.posted == [] and said == f"Reboot e1 (vm_web1, vm_web2): not_approved ({why})"
 
 
 def test_a_stranger_may_be_ignored():
@@ -1240,12 +1243,37 @@ class TestRules:
         assert model.posted == [] and state(outcome, "web1") == "draining"
         assert not outcome["failed_run"]
         late = "not drained in time (on_drain_timeout: hold)"
-        assert outcome["hosts"]["web1"]["reason"] == f"{late}, still to end: 1 session, 0 queued at www/web1 on lb1"
-        # The time that is over is not a time to wait for.
-        assert outcome["hosts"]["web1"]["until"] is None
+        left = "To see what is left: on lb1: echo 'show sess' | sudo socat stdio /run/haproxy/admin.sock"
+        assert outcome["hosts"]["web1"]["reason"] == f"{late}, still to end: 1 session, 0 queued at www/web1 on lb1. {left}"
+        # The time that is over is not a time to wait for. But so long Azure waits.
+        assert outcome["hosts"]["web1"]["until"] == model.events["e1"]["not_before_at"]
+        assert outcome["hosts"]["web1"]["until_is"] == "Azure starts it at the latest at"
         model.servers["lb1"]["web1"]["sessions"] = 0
         said = {outcome["hosts"]["web1"]["reason"] for outcome in (model.go() for _pass in range(2))}
         assert f"{late}, but idle; one more look must show the same" in said
+
+    def test_why_it_was_not_approved_is_what_kept_it_longest(self):
+        """And not what the last second brought."""
+        model = Model(drain_host={"timeout": 10.0})
+        model.announce("e1", "web1")
+        model.servers["lb1"]["web1"]["sessions"] = 3
+        begun = model.now
+        for _pass in range(20):
+            outcome = model.go()
+        why = outcome["memory"]["events"]["e1"]["unapproved"]
+        assert re.fullmatch(r"web1: not drained since \d\d:\d\d:\d\d \S+: 3 sessions, 0 queued at www/web1 on lb1", why), why
+        model.servers["lb1"]["web1"]["sessions"] = 1
+        model.go()
+        # The client is gone in the last second, and one look more would have to show it.
+        model.servers["lb1"]["web1"]["sessions"] = 0
+        model.go()
+        model.start("e1")
+        outcome = model.go()
+        why = outcome["memory"]["events"]["e1"]["unapproved"]
+        assert re.fullmatch(r"web1: not drained from \S+ \S+ to \S+ \S+: 1 session, 0 queued at www/web1 on lb1", why), why
+        assert clock(begun)[:5] in why and "one more look" not in why
+        model.over("e1")
+        assert result(model.finish(), "e1")["outcome"] == "not_approved"
 
     def test_on_drain_timeout_approve(self):
         model = Model(drain_host={"timeout": 10.0}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
