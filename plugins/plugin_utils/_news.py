@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ class News:
 
         A host that the news name gets some seconds more: it then reads the event itself, and needs no second look.
         """
+        if not os.access(self.path, os.R_OK):
+            return False  # as nearly always: each look that waits asks ten times a second, and to fail to open a file takes as long as all else
         try:
             with open(self.path, encoding="utf-8") as file:
                 told = [json.loads(line) for line in file]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import types
+from unittest import mock
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -252,6 +253,14 @@ class TestNews:
         assert not news.end("VM_web2")
         scene.now += _news.READ
         assert news.end("VM_web2")
+
+    def test_without_news_a_look_that_waits_opens_nothing(self, monkeypatch, tmp_path):
+        """Each asks ten times a second."""
+        opened = mock.Mock(side_effect=FileNotFoundError)
+        monkeypatch.setattr("builtins.open", opened)
+        ended = _news.News(str(tmp_path / "news")).end()
+        monkeypatch.undo()
+        assert not ended and not opened.mock_calls
 
     def test_an_empty_body_is_no_news_of_what_the_host_has_shown(self, scene):
         scene.told["empty_body"] = True
