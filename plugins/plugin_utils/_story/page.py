@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """A report, and what many of them say, as an HTML page that needs no script and no other file. Pure, but for the templates
-that it reads.
+that it reads and compiles.
 
 Everything in a report may come from outside, so the templates escape all of it.
 """
@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ansible import constants as C
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
@@ -26,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._story.history impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
-from jinja2 import Environment, Template
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
 
 TOP, LANE = 24, 46
 """The height of a lane. Its name stands above it, so that on a phone, too, the whole width is for the time."""
@@ -93,8 +94,10 @@ def exact(seconds: int) -> str:
 @functools.cache
 def _template(name: str) -> Template:
     # Not Ansible's templating: what is in a report must never be a template itself.
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    # Each pass runs in a process of its own. The first that needs a template leaves it compiled for the others, in the folder of this run, which only its
+    # user may write. Ansible removes that when the run ends.
+    compiled, templates = FileSystemBytecodeCache(C.DEFAULT_LOCAL_TMP), FileSystemLoader(Path(__file__).parent)
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=templates, bytecode_cache=compiled).get_template(name)
 
 
 def page(report: Report) -> str:

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from ansible import constants
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.journal import stories
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import MEANINGS, exact, history_lines, history_page, page
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import MEANINGS, _template, exact, history_lines, history_page, page
+from jinja2 import Environment
 
 from tests.support.model import Model
 
@@ -407,6 +409,20 @@ def test_the_page_needs_nothing_else_and_shows_every_entry():
     assert "At most 1 of 3 hosts was out of service at the same time (first at 08:00:" in text and "The collection sees no requests" in text
     assert "15 min before its NotBefore" in text and "source: Platform; expected duration not told" in text
     assert "in_progress" not in text and "by us" not in text
+
+
+def test_the_processes_of_a_run_compile_the_page_once(tmp_path, monkeypatch):
+    """Each pass is a process of its own, and so begins without what a former one keeps in its memory."""
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    compiled, report = [], Told().report()
+    generate = Environment._generate
+    monkeypatch.setattr(Environment, "_generate", lambda self, *given, **more: compiled.append(self) or generate(self, *given, **more))
+    pages = set()
+    for _pass in range(3):
+        _template.cache_clear()
+        pages.add(page(report))
+    assert len(compiled) == len(pages) == 1
+    _template.cache_clear()
 
 
 def test_durations_on_the_page_agree_with_its_times():
