@@ -9,6 +9,9 @@ what its clients ask next: those that are idle, and those that have sent only a 
 the reload sends nothing there; the record of the hold names it. No socket tells about it, because the process
 that answers counts only its own sessions. So its connections are read from the kernel.
 
+A process that still accepts clients where the one that answers does, too, is no former process: HAProxy was started twice, or a reload did not end it.
+The kernel gives each of them a part of the new clients (SO_REUSEPORT). So it proves nothing that it has no client now.
+
 Not every user can read them. What is unknown is then told as unknown, and never as 0:
 
 - A former process is there, and its open files may not be listed (the task is not root). It would have ended if nobody was connected to it.
@@ -72,6 +75,8 @@ class Clients(NamedTuple):
     # What tells it from every other process with this id.
     process: str
     number: int
+    # Whether it gets new ones, too.
+    accepts: bool = False
 
 
 class Former(NamedTuple):
@@ -89,6 +94,9 @@ class Former(NamedTuple):
         waiting = [one for one in self.clients if one.process not in told]
         if self.unknown or not waiting:
             return self.unknown
+        accepting = [str(one.pid) for one in waiting if one.accepts]
+        if accepting:
+            return "process %s of HAProxy accepts clients on the same ports as the one that answers, and may send them to it" % ", ".join(accepting)
         clients = plural(sum(one.number for one in waiting), "client")
         return "%s of process %s of HAProxy from before a reload may still send requests to it" % (clients, ", ".join(str(one.pid) for one in waiting))
 
@@ -109,16 +117,20 @@ def former_connections(running: list[int], pid: int, uptime: float | None, hard_
     counted: collections.Counter[Endpoint] = collections.Counter()
     denied: list[int] = []
     clients: list[Clients] = []
+    answering: set[Endpoint] | None = None
     for former in former_processes(running, proc):
         inodes = socket_inodes(former, proc)
         if inodes is None:
             if not ended:
                 denied.append(former)
             continue
-        to_servers, from_clients = _connections(former, inodes, proc)
+        to_servers, from_clients, accepting = _connections(former, inodes, proc)
         counted.update(to_servers)
-        if from_clients:
-            clients.append(Clients(former, identity(former, proc) or "", from_clients))
+        if accepting and answering is None:
+            answering = {place for one in running for place in _connections(one, socket_inodes(one, proc) or set(), proc)[2]}
+        accepts = bool(answering and accepting & answering)
+        if from_clients or accepts:
+            clients.append(Clients(former, identity(former, proc) or "", from_clients, accepts))
     if denied:
         return Former(
             counted,
@@ -268,8 +280,8 @@ def _accepting(pid: int, proc: str) -> set[str]:
     return listening | {fields[6] for fields in _unix_sockets(pid, proc) if fields[3] == ACCEPTS}
 
 
-def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int]:
-    """Where the connections go that a process made itself, and how many clients it has."""
+def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int, set[Endpoint]]:
+    """Where the connections go that a process made itself, how many clients it has, and where it accepts new ones by TCP."""
     sockets = list(_sockets(pid, inodes, proc))
     listening = {local for local, _remote, state, _inode in sockets if state == LISTENING}
     chosen = _chosen_ports(proc)
@@ -289,7 +301,7 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
     clients += sum(local[1] not in chosen for local, _remote, _state, inode in _sockets(pid, inodes, proc, ("udp", "udp6")) if inode in inodes)
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
     clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in _unix_sockets(pid, proc))
-    return to_servers, clients
+    return to_servers, clients, {local for local, _remote, state, inode in sockets if state == LISTENING and inode in inodes}
 
 
 def _unix_sockets(pid: int, proc: str) -> list[list[str]]:

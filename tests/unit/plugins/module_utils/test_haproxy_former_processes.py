@@ -318,6 +318,18 @@ def test_clients_of_all_its_listeners(proc):
     assert former.problem([one.replace("9995", "9994") for one in told] + [one + "another" for one in told]) == former.problem()
 
 
+@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
+def test_one_that_still_accepts_clients(proc):
+    """HAProxy was started twice, or a reload did not end the former process. Its clients come and go between two looks."""
+    places = ("0900000A:0050", "0900000A:0050", "0800000A:0050")
+    for pid, place in zip((10, 9, 8), places):
+        proc.process(pid, "haproxy -f /etc/h.cfg", sockets=[pid], tcp=ROW % (place, NOBODY, "0A", pid))
+    former = former_connections(10, 50, proc=proc.path)
+    assert former.problem() == "process 9 of HAProxy accepts clients on the same ports as the one that answers, and may send them to it"
+    # The server was out in it before the other one was started.
+    assert former.problem([identity(9, proc.path)]) is None
+
+
 def test_without_the_rights_a_former_process_may_have_clients(proc, monkeypatch):
     for pid in (8, 9, 10):
         proc.process(pid, "haproxy -f /etc/h.cfg")
