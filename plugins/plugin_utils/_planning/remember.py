@@ -160,4 +160,6 @@ def _longest(entries: list[Json] | None, now: float) -> str:
     since, until, text = longest["since"], longest["until"], str(longest["text"])
     if longest["state"] != "draining":
         return text
-    return f"not drained {f'since {clock(since, now)}' if until >= now else f'from {clock(since, now)} to {clock(until, now)}'}: {text}"
+    if until >= now:
+        return f"not drained since {clock(since, now)}: {text}"
+    return f"not drained from {clock(since, now)} to {clock(until, now)}: {text}"
