@@ -47,7 +47,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._proc import (
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     # An address and a port.
     Endpoint = tuple[str, int]
@@ -127,7 +127,7 @@ def former_connections(running: list[int], pid: int, uptime: float | None, hard_
         to_servers, from_clients, accepting = _connections(former, inodes, proc)
         counted.update(to_servers)
         if accepting and answering is None:
-            answering = {place for one in running for place in _connections(one, socket_inodes(one, proc) or set(), proc)[2]}
+            answering = _listening_of(running, proc)
         accepts = bool(answering and accepting & answering)
         if from_clients or accepts:
             clients.append(Clients(former, identity(former, proc) or "", from_clients, accepts))
@@ -152,7 +152,8 @@ def former_processes(running: list[int], proc: str = "/proc") -> list[int]:
     """The other processes of the same HAProxy: the same program, run with the same command line, but for what a reload adds.
 
     The new process may have been started with another command line: another version, another file. So a process that listens no more is a
-    former one, too, unless it belongs to a HAProxy of its own, which listens.
+    former one, too, unless it belongs to a HAProxy of its own, which listens. One that has the same configuration and listens on the
+    same ports is the same HAProxy, started twice.
 
     The master is left out. It has no connection to a server.
     """
@@ -179,7 +180,8 @@ def _others(running: list[int], commands: dict[int, Command | None], known: list
             if command and command[2] in networks:
                 others[other] = command
     accepting: dict[str | None, set[str]] = {}
-    ended = set()
+    ended, twice = set(), set()
+    configurations = [command[3] for command in known]
     for other, command in others.items():
         if command in known:
             continue
@@ -191,8 +193,10 @@ def _others(running: list[int], commands: dict[int, Command | None], known: list
         # What we may not look at may listen.
         if inodes is not None and not inodes & accepting[network]:
             ended.add(other)
+        elif inodes and command[3] in configurations and _listening(other, inodes, proc) & _listening_of(running, proc):
+            twice.add(other)
     apart = [command for other, command in others.items() if other not in ended]
-    return {other: command for other, command in others.items() if command in known or (other in ended and command not in apart)}
+    return {other: command for other, command in others.items() if command in known or other in twice or (other in ended and command not in apart)}
 
 
 def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpoint, Endpoint]] | None:
@@ -301,7 +305,20 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
     clients += sum(local[1] not in chosen for local, _remote, _state, inode in _sockets(pid, inodes, proc, ("udp", "udp6")) if inode in inodes)
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
     clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in _unix_sockets(pid, proc))
-    return to_servers, clients, {local for local, _remote, state, inode in sockets if state == LISTENING and inode in inodes}
+    return to_servers, clients, _accepts(sockets, inodes)
+
+
+def _listening_of(running: list[int], proc: str) -> set[Endpoint]:
+    return {place for one in running for place in _listening(one, socket_inodes(one, proc) or set(), proc)}
+
+
+def _listening(pid: int, inodes: set[str], proc: str) -> set[Endpoint]:
+    return _accepts(_sockets(pid, set(), proc), inodes)
+
+
+def _accepts(sockets: Iterable[tuple[Endpoint, Endpoint, str, str]], inodes: set[str]) -> set[Endpoint]:
+    """Where a process with these inodes accepts clients by TCP."""
+    return {local for local, _remote, state, inode in sockets if state == LISTENING and inode in inodes}
 
 
 def _unix_sockets(pid: int, proc: str) -> list[list[str]]:

@@ -319,11 +319,14 @@ def test_clients_of_all_its_listeners(proc):
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the table is written for this order of bytes")
-def test_one_that_still_accepts_clients(proc):
-    """HAProxy was started twice, or a reload did not end the former process. Its clients come and go between two looks."""
-    places = ("0900000A:0050", "0900000A:0050", "0800000A:0050")
-    for pid, place in zip((10, 9, 8), places):
-        proc.process(pid, "haproxy -f /etc/h.cfg", sockets=[pid], tcp=ROW % (place, NOBODY, "0A", pid))
+@pytest.mark.parametrize("command", ["haproxy -W -f /etc/h.cfg", "haproxy -D -f /etc/h.cfg -p /run/h.pid"])
+def test_one_that_still_accepts_clients(proc, command):
+    """HAProxy was started twice, or a reload did not end the former process. Its clients come and go between two looks. One of another configuration is
+    another HAProxy."""
+    ports = ("0900000A:0050", "0900000A:01BB")
+    proc.process(10, "haproxy -W -f /etc/h.cfg", sockets=[100, 101], tcp="".join(ROW % (port, NOBODY, "0A", 100 + n) for n, port in enumerate(ports)))
+    for pid, line, place in ((9, command, ports[0]), (8, command, "0800000A:0050"), (7, "haproxy -f /etc/other.cfg", ports[0])):
+        proc.process(pid, line, sockets=[pid], tcp=ROW % (place, NOBODY, "0A", pid))
     former = former_connections(10, 50, proc=proc.path)
     assert former.problem() == "process 9 of HAProxy accepts clients on the same ports as the one that answers, and may send them to it"
     # The server was out in it before the other one was started.
