@@ -230,10 +230,9 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
         until = drain_until(host, event, now)
         # The time to drain begins once no balancer sends it requests any more.
         is_out = not (host.in_rotation or host.blind)
-        why = _with_failure(host, _why_draining(decided, host, event, until))
-        if any(reason.kind is Kind.LATE for reason in why):
-            return Status("draining", why, event.not_before_at)  # so long Azure waits
-        return Status("draining", why, until if is_out else None)
+        draining = Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until if is_out else None)
+        # When its time is over, Azure waits until then.
+        return draining._replace(until=event.not_before_at) if draining.kind == Kind.LATE.value else draining
     return Status("ready", _with_failure(host, approval.why[:1]), event.not_before_at)
 
 

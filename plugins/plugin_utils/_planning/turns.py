@@ -57,6 +57,9 @@ PAUSE = 4.0
 No look waits longer for the end of requests either, and for so long a host that takes long to look at is left alone by what does not concern it."""
 DRAIN = 2.0
 """Seconds for which a look waits for the last requests or connections to end. So long a host that is idle may have to wait for another."""
+LONG_DRAIN = 30.0
+"""Seconds after which a drain counts as a long one. While nothing else is in hand, its looks wait as long as others: C(PAUSE). They still end with the last
+request or connection, and with news, so only a change at a balancer is seen later, and each pass is some lines of Ansible's."""
 READINGS = 0.6
 """Seconds for the two readings at the end of a wait."""
 QUIET_SEEN = PAUSE - READINGS
@@ -108,6 +111,7 @@ def next_turns(
     pause = _pause(decided, decisions, end, groups)
     balancers = [(host.name, balancer) for host in observed.hosts.values() for balancer in host.settings.load_balancers]
     waits = {name: _quiet_left(observed.hosts[name], decided.drains[name], observed.now) for name in groups.draining}
+    long_wait = pause if _is_long_drain(decisions, groups, observed) else 0.0
     # Nobody waits longer than the host that is nearest to being idle.
     limit = min([waits[name] + READINGS for name in groups.draining if decided.needs_second_look(observed.hosts[name])], default=math.inf)
 
@@ -116,7 +120,7 @@ def next_turns(
 
         If a host goes out only in this pass, others may look before that.
         """
-        return min(limit, max(DRAIN, quiet + READINGS) + (DRAIN if groups.leaving else 0.0))
+        return min(limit, max(DRAIN, quiet + READINGS, long_wait) + (DRAIN if groups.leaving else 0.0))
 
     def searched(name: str, key: str) -> list[str]:
         return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
@@ -132,7 +136,9 @@ def next_turns(
     turns: Turns = {name: [] for name in observed.hosts}
     for host in hosts:
         if host.name not in left_out:
-            turns[host.name] = _host_turns(host, decided, groups, pause, waits.get(host.name, 0.0), drain_wait, expected[host.name])
+            turns[host.name] = _host_turns(
+                host, decided, groups, long_wait if groups.in_hand else pause, waits.get(host.name, 0.0), drain_wait, expected[host.name]
+            )
     turns = with_acts(turns, acts, observed, {look["key"]: look for look in looks})
     # Who acts on a balancer looks at it then.
     seen = {turn["key"] for mine in turns.values() for turn in mine if "key" in turn}
@@ -144,6 +150,13 @@ def _quiet_left(host: Host, drain: Drain, now: float) -> float:
     counted = [place.count.at for place in host.places if place.count and place.count.at is not None]
     since = max(0.0, now - max(counted)) if counted else 0.0
     return max(0.0, min(drain.quiet_left - since, QUIET_SEEN))
+
+
+def _is_long_drain(decisions: dict[str, Decision], groups: _Groups, observed: Observed) -> bool:
+    """Whether all that goes on is a drain that has lasted for long. In several waves, nobody waits."""
+    begun = [decisions[name]["since"] for name in groups.draining]
+    is_long = bool(begun) and all(since is not None and observed.now - since >= LONG_DRAIN for since in begun)
+    return is_long and observed.waves == 1 and not (groups.news or groups.quick or groups.ready or groups.leaving)
 
 
 class _Groups(NamedTuple):
@@ -218,7 +231,10 @@ def _host_turns(
     drain_wait: Callable[[float], float],
     expected: list[str],
 ) -> list[Turn]:
-    """The turn in which a host is looked at; none if it need not be looked at. C(quiet): seconds without a request that must pass at its balancers."""
+    """The turn in which a host is looked at; none if it need not be looked at.
+
+    C(pause): seconds for which it waits for news if it is not drained. C(quiet): seconds without a request that must pass at its balancers.
+    """
     observed, name = decided.observed, host.name
     if _is_spared(host.observation.began, host.observation.cut_off, observed):
         return [{"name": f"leave {name} alone", "pause": observed.run.sleep}]
@@ -230,7 +246,7 @@ def _host_turns(
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
         more = {"await_idle": bool(host.ports), "at_least": at_least, **idle_options(host)}
-    elif not groups.in_hand and name not in groups.ready and host.observation.reached:
+    elif name not in groups.ready and host.observation.reached:
         # A look that cannot reach the host does not wait there.
         wait = pause
     if host.observation.ended:
@@ -479,7 +495,7 @@ def machine_looks(
             turn = {
                 "machine": found.machine,
                 "key": found.key,
-                "name": f"look at {provider.name} on {found.machine}",
+                "name": f"look at the {provider.things} of {found.machine}" if provider.things else f"look at {provider.name} on {found.machine}",
                 "provider": provider.name,
                 "module": found.module,
             }
@@ -498,7 +514,9 @@ def _spread(looks: Sequence[Turn], turns: Turns, lookers: list[str]) -> Turns:
     given = dict.fromkeys(lookers, 0)
     for look in looks if lookers else ():
         waits = look["options"]["timeout"] > 0
-        name = min(free if waits else idle, key=given.__getitem__)
+        able = free if waits else idle
+        # What is at a host itself is mostly looked at by that host.
+        name = look["machine"] if look["machine"] in able else min(able, key=given.__getitem__)
         given[name] += 1
         is_first = not waits and not any("acts" in turn for turn in turns[name])
         turns[name].insert(0 if is_first else len(turns[name]), look)

@@ -17,10 +17,10 @@ from tests.chaos import killer
 from tests.chaos.killer import DELAYS_OF_TURN, EVERY_POINT, KILLS, MOMENTS, TURN, Case
 from tests.chaos.scenarios import SCENARIOS
 
-AROUND = ["Check the settings before anything is done", "Go on", "End if nothing is left to do", "Tell what became of each event"]
+AROUND = ["Check the settings before anything is done", "More passes", "End if all is done", "Tell what became of each event"]
 LOOKS = [TURN, "Plan"]
 FILES = ["Begin with what is not done", "Run it", "Do what comes first", "Do what comes last"]
-AGAIN = {"Go on": 4, "End if nothing is left to do": 6, **dict.fromkeys(FILES[:2], 2), **dict.fromkeys(LOOKS, 6)}
+AGAIN = {"More passes": 4, "End if all is done": 6, **dict.fromkeys(FILES[:2], 2), **dict.fromkeys(LOOKS, 6)}
 
 
 def tasks(scenario):

@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     IDLE,
+    LONG_DRAIN,
     PAUSE,
     READINGS,
     first_turns,
@@ -222,6 +223,33 @@ def test_a_drain_has_everybody_looked_at(model):
     # Neither of the others has to wait itself.
     (looker,) = (name for name, turns in outcome["turns"].items() for turn in turns if "machine" in turn)
     assert looker != "web3"
+
+
+def test_after_a_while_the_looks_of_a_drain_wait_longer_and_all_others_for_news(model):
+    """Each pass is a dozen lines of Ansible's, and nothing has changed."""
+    model.announce("e1", "web1")
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    begun = model.now
+    while model.now - begun < LONG_DRAIN + 10.0:
+        outcome = model.go()
+    assert outcome["hosts"]["web1"]["state"] == "draining"
+    assert waits(outcome) == dict.fromkeys(model.names, PAUSE) and balancer(model) == (["web1"], PAUSE)
+    # Something else is in hand now.
+    model.announce("e2", "web2", event_type="Freeze")
+    assert waits(model.go())["web3"] == 0.0
+    # It waits for nobody once it is idle.
+    model.over("e2")
+    model.servers["lb1"]["web1"]["sessions"] = 0
+    model.until(lambda outcome: model.posted, 6)
+
+
+def test_the_looks_of_a_long_drain_do_not_go_past_the_next_act_by_the_clock(model):
+    model.announce("e1", "web1", notice=LONG_DRAIN + 20.0)
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    event = model.events["e1"]
+    while model.now < event["not_before_at"] - 3.0:
+        outcome = model.go()
+    assert max(waits(outcome).values()) <= max(DRAIN, event["not_before_at"] - model.now + model.pass_seconds)
 
 
 def test_during_the_impact_passes_follow_each_other_and_everybody_is_looked_at(model):
