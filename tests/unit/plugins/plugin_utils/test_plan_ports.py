@@ -65,6 +65,22 @@ def test_a_connection_to_the_port_of_the_balancers_line_keeps_the_host_from_bein
     model.until(lambda outcome: model.posted, 3)
 
 
+def test_when_its_time_is_over_the_line_says_how_to_find_the_clients():
+    model = Told(drain_host={"timeout": 10.0})
+    model.announce("e1", "web1")
+    model.hosts["web1"]["connections"] = [CLIENT, OTHER]
+    for _pass in range(20):
+        outcome = model.go()
+    assert outcome["hosts"]["web1"]["reason"] == (
+        "not drained in time (on_drain_timeout: hold), still to end: 1 connection from 10.0.0.9 on port 8080."
+        " To see what is left: on web1: ss -tn 'sport = :8080' (Windows: netstat -n)"
+    )
+    # Each client of a host may be asked for on its balancer's machine, too.
+    commands = {kind: TRAFFIC[kind].left_by({"socket": "/run/h a.sock", "server": "10.0.0.4:80"}) for kind in ("haproxy", "nginx", "health_probe")}
+    assert commands == {"haproxy": "echo 'show sess' | sudo socat stdio '/run/h a.sock'", "nginx": "ss -tn dst 10.0.0.4:80", "health_probe": ""}
+    assert TRAFFIC["nginx"].left_by({"server": "unix:/run/app.sock"}) == ""
+
+
 @pytest.mark.parametrize("ports", [[], [80]])
 def test_what_is_set_is_taken_as_it_is(ports):
     model = Told(ports=ports)
