@@ -57,7 +57,7 @@ class Case:
     at: float | None = None  # seconds after the start of the controller, instead of a task
     once_approved: bool = False  # as soon as a metadata service has taken an approval, instead of both
     point: str | None = None  # a name in points.py, instead of all three
-    who: str = "all"  # dies: the controller alone, all its processes, or at a point nothing but the helper that is there
+    who: str = "all"  # dies: the controller alone, all its processes, at a point nothing but the helper that is there, or the connections to helpers
     company: str = "none"
     fault: dict | None = None  # see faults.py
 
@@ -144,10 +144,11 @@ def behind(front, seed):
 
 
 def of_helpers(seed):
-    """The cases in which the helper of a machine is killed and the controller goes on, by name: at each request of a Reboot, and between a record and a change
-    behind the other providers. Azure's API is asked on the controller, so there is no helper."""
-    for request in REQUESTS:
-        yield f"haproxy {request}", Case(EVERY_POINT, f"{seed}/helper/{request}", point=request, who="helper")
+    """The cases in which the helper of a machine is killed or the connections to helpers are cut, and the controller goes on, by name: at each request of a
+    Reboot, and between a record and a change behind the other providers. Azure's API is asked on the controller, so there is no helper."""
+    for who in ("helper", "connection"):
+        for request in REQUESTS:
+            yield f"haproxy {who} {request}", Case(EVERY_POINT, f"{seed}/{who}/{request}", point=request, who=who)
     for front in [front for front in POINTS if front != "azure"]:
         for point in [point for point in POINTS[front] if "record" in point]:
             yield f"{front} {point}", Case(f"{front}_reboot", f"{seed}/helper/{front}/{point}", point=point, who="helper")

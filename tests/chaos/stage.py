@@ -166,7 +166,7 @@ class Stage:
 
     def _reached(self):
         """Whether somebody was killed."""
-        if self.case.who != "helper":
+        if self.case.who not in ("helper", "connection"):
             return any(controller.killed for controller in self.controllers)
         counted = self.folder / "point"
         return counted.exists() and counted.stat().st_size >= ALL_POINTS[self.scenario.front][self.case.point][2]

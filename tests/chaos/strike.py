@@ -2,10 +2,14 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kills a process after a while, alone or with all that it started: strike.py PID SECONDS (alone|all)."""
+"""Kills a process after a while, alone or with all that it started, or cuts off what it is asking its machines.
+
+strike.py PID SECONDS (alone|all|connection)
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -16,14 +20,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.support.processes import descendants, kill
 
+CLIENT = b"\0import _socket"
+"""What the command line of a request to a helper has in it, and no other."""
+
 
 def strike(pid, who):
-    """SIGKILL, as the kernel does that is out of memory, or a container that is stopped (all)."""
+    """SIGKILL, as the kernel does that is out of memory, or a container that is stopped (all). Without its connection, a request ends as its client does."""
     # The controller first: it must not see its workers die.
-    victims = [pid, *(descendants(pid) if who == "all" else ())]
+    victims = [pid, *(descendants(pid) if who == "all" else ())] if who != "connection" else [child for child in descendants(pid) if _is_client(child)]
     for victim in victims:
         if victim != os.getpid():
             kill(victim)
+
+
+def _is_client(pid):
+    with contextlib.suppress(OSError):
+        return CLIENT in Path("/proc", str(pid), "cmdline").read_bytes()
+    return False
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ What is sampled, in the scenarios of scenarios.py:
 All these run behind HAProxy. Behind every other provider (nginx, health_probe, azure_load_balancer, two in a row) there are a dozen cases each (-k behind).
 They are killed at each point between a record and a change (points.py), in a turn and after the approval. One runs beside another controller.
 
-The helper of a machine alone is killed at each request of a Reboot and at points (-k helper). The controller then finds nobody who answers, and goes on.
+The helper of a machine alone is killed at each request of a Reboot and at points (-k helper), or the connections to all of them are cut. The controller then
+gets no answer, and goes on.
 
 A group with Windows hosts (-k windows), which are modelled (tests/support/windows), is killed before each call that changes something on one of them, at
 each task of a run, and in turns. Each fault meets several requests of a Windows host's service, and its approval. A proxy that answers nobody is set.
@@ -193,7 +194,7 @@ def test_helper(case, record_property):
     record = run(case, record_property)
     if not record["reached"] and case.point in REQUESTS:
         record = run(killer.again(case), record_property)
-    assert record["reached"], f"no helper was killed; again: {case.replay()}"
+    assert record["reached"], f"nothing was killed; again: {case.replay()}"
     assert not any(controller["killed"] for controller in record["controllers"])
 
 

@@ -135,9 +135,9 @@ def test_each_of_these_points_is_a_case():
 
 def test_a_helper_is_killed_at_each_request_and_around_each_record():
     cases = list(dict(killer.of_helpers("1")).values())
-    assert {case.who for case in cases} == {"helper"} and len({case.seed for case in cases}) == len(cases)
+    assert {case.who for case in cases} == {"helper", "connection"} and len({case.seed for case in cases}) == len(cases)
     killed = {front: [case.point for case in cases if ALL[case.scenario].front == front] for front in ("haproxy", *POINTS)}
-    assert killed.pop("haproxy") == [f"request {number}" for number in range(1, 21)]
+    assert killed.pop("haproxy") == 2 * [f"request {number}" for number in range(1, 21)]
     assert killed.pop("azure") == []
     assert all(any(point.startswith("back: ") for point in points) and any("second record" in point for point in points) for points in killed.values())
 
@@ -193,6 +193,24 @@ def test_a_helper_is_killed_with_what_works_for_it_and_nobody_else(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "-9\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "count"]
+
+
+def test_connections_are_cut_and_whoever_answers_goes_on(tmp_path):
+    """The second of three processes is a client."""
+    point = {"event": "os.rename", "pattern": "'a'", "nth": 1, "count": str(tmp_path / "count"), "who": "connection"}
+    environment = {**os.environ, "CHAOS_POINT": json.dumps(point), "PYTHONPATH": str(killer.HERE / "plugins" / "points")}
+    (tmp_path / "a").write_text("")
+    client, other = "import _socket, time; time.sleep(60)", "import time; time.sleep(1)"
+    asked = f"started = [subprocess.Popen([sys.executable, '-I', '-S', '-c', code]) for code in ({client!r}, {other!r})]"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os, subprocess, sys, time; {asked}; time.sleep(0.5); os.rename('a', 'b'); print(*(each.wait() for each in started))"],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert done.stdout == "-9 0\n" and (tmp_path / "b").exists()
 
 
 def test_requests_are_forks_of_helpers_alone(tmp_path):

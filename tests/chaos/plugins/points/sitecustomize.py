@@ -6,6 +6,7 @@
 
 CHAOS_POINT is a JSON object with event, pattern, nth, count and who: the event of Python's audit, the pattern that its arguments have, which of
 these, the file that counts them, and who dies. "helper" is nobody but the helper that answers on the machine, with the process that is at work for it.
+With "connection" nobody dies but the clients of helpers: the requests under way are cut off.
 """
 
 import json
@@ -38,6 +39,8 @@ def watch(point, controller):
         if here == nth:
             if point["who"] != "helper":
                 subprocess.call([sys.executable, "-I", "-S", STRIKE, str(controller), "0", point["who"]])
+                if point["who"] == "connection":
+                    return
             elif is_helper(os.getppid()):
                 os.kill(os.getppid(), 9)
             # Who dies may be the controller alone, and this process is none that it started.
