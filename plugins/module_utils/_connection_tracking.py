@@ -44,6 +44,8 @@ STATES = ("NONE", "SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT", "CLOSE_WAIT
 OPEN = range(2, 7)
 ESTABLISHED, TIME_WAIT = 3, 7
 ENDS = r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?"
+# Modules of the kernel that are loaded once a rule leads connections elsewhere, be it to another port of this machine.
+REDIRECTING = re.compile(r"^(xt_REDIRECT|ipt_REDIRECT|ip6t_REDIRECT|nft_redir\w*|xt_nat|nft_nat) ", re.MULTILINE)
 LINE = re.compile(r"^ipv[46]\s+\d+\s+tcp\s+6 (?:(\d+) )?(?:([A-Z_0-9]+) )?%s(?:\[UNREPLIED\] )?%s" % (ENDS, ENDS), re.MULTILINE)
 
 
@@ -87,7 +89,9 @@ def tracks(proc: str = "/proc") -> bool:
 
 
 def forwards(proc: str = "/proc") -> bool:
-    """Whether the kernel passes packets on from one interface to another."""
+    """Whether the kernel may lead connections elsewhere: it passes packets on from one interface to another, or has what a rule such as REDIRECT needs."""
+    if REDIRECTING.search(read(proc, "modules")):
+        return True
     return any(read(path).strip() not in ("", "0") for path in glob.glob(os.path.join(proc, "sys/net/ipv[46]/conf/*/forwarding")))
 
 

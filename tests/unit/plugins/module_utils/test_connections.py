@@ -258,6 +258,14 @@ class TestForwarded:
         assert uncounted(proc(**{"net__tcp": table(listens("0.0.0.0", 80)), f"sys__net__{family}__conf__eth0__forwarding": "0\n"}), 80) == {}
         assert set(uncounted(proc(**{f"sys__net__{family}__conf__eth0__forwarding": "1\n"}), 80)) == {80}
 
+    @pytest.mark.parametrize(("module", "known"), [("xt_REDIRECT", False), ("nft_redir", False), ("nft_nat", False), ("nf_nat", True), ("nft_reject", True)])
+    def test_what_is_led_to_another_port_here_needs_no_forwarding(self, proc, module, known):
+        """Nobody but root sees that a client of port 80 is connected to port 8080, though somebody listens on port 80, too."""
+        self.told = "Operation not permitted"
+        modules = "nf_conntrack 1 1 - Live 0x0\n%s 16384 1 - Live 0x0000000000000000\n" % module
+        tables = proc(net__tcp=table(listens("0.0.0.0", 80)), sys__net__ipv4__conf__eth0__forwarding="0\n", modules=modules)
+        assert (uncounted(tables, 80) == {}) is known
+
     def test_ipvs_without_tracking(self, proc):
         self.told = []
         services = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\nTCP  0A000005:0050 rr\nUDP  0A000005:0051 rr\n"
