@@ -35,8 +35,9 @@ PROC = "/proc"
 TYPES = "service socket device mount automount swap target path timer slice scope".split()
 NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
 
-# These properties of a unit name the units that systemd stops along with it. The last one names the units that would start it again.
-STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy")
+# These properties of a unit name the units that systemd stops along with it. The last two name the units that would start it again: those that
+# trigger it, and those that keep it running (Upholds=, from systemd 249 on).
+STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy", "UpheldBy")
 # Units of these types are started again after they were stopped along with another. Targets are not, because they would start all units that they
 # want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")

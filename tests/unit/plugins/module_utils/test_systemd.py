@@ -880,7 +880,7 @@ class TestSystemctl:
 
     def test_all_units_in_one_call(self, systemctl):
         asked = systemctl(
-            "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\n"
+            "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\nUpheldBy=u.service\n"
             "\nActiveState=inactive\nLoadState=not-found\n"
             "\nActiveState=inactive\nLoadState=loaded\nType=oneshot\nRemainAfterExit=no\nResult=signal\n"
             "\nActiveState=active\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
@@ -888,7 +888,7 @@ class TestSystemctl:
             "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\nEND"
         )
         assert Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service", "e.socket", "f.socket"]) == [
-            Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service"), (), False, ""),
+            Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service", "u.service"), (), False, ""),
             Unit("b.service", "inactive", "not-found", False, (), (), False, ""),
             Unit("c.service", "inactive", "loaded", False, (), (), True, "signal"),
             Unit("d.service", "active", "loaded", False, (), (), False, "success"),
@@ -897,7 +897,7 @@ class TestSystemctl:
         ]
         assert asked() == [
             "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,"
-            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy"
+            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy"
             " -- a.service b.service c.service d.service e.socket f.socket"
         ]
         assert Systemd(run_command).show([]) == [] and len(asked()) == 1
