@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import wait_unprepared
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
@@ -175,7 +176,8 @@ def _obstacles(
     missing = [host.name for host in members if host.fatal or host in unready]
     if missing:
         yield Reason(Kind.SIBLING, f"waits for {', '.join(missing)}")
-    unsafe = None if event.prepares or never or missing else _unsafe(event, observed, leaving)
+    going = leaving | {name for name, taken in steps.items() if taken.role == "drain_host"}
+    unsafe = None if event.prepares or never or missing else _unsafe(event, observed, leaving, going)
     if unsafe:
         name, verdict = unsafe
         judged.waiting[name, event.key] = verdict
@@ -196,8 +198,11 @@ def _never(event: Event, observed: Observed) -> list[Reason]:
     return [reason for reason in why if reason]
 
 
-def _unsafe(event: Event, observed: Observed, leaving: set[str]) -> tuple[str, Verdict] | None:
-    """The first host of an event that is approved without preparation which must not go down yet, and why."""
+def _unsafe(event: Event, observed: Observed, leaving: set[str], going: set[str]) -> tuple[str, Verdict] | None:
+    """The first host of an event that is approved without preparation which must not go down yet, and why.
+
+    C(going): names of the hosts that go out, of their clusters, too.
+    """
     now = observed.now
     for host in observed.members(event):
         if must_yield(host, [event], now):
@@ -207,6 +212,9 @@ def _unsafe(event: Event, observed: Observed, leaving: set[str]) -> tuple[str, V
         short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
             return host.name, no(short, until=yields_at(host, [event]) if short.kind is Kind.MINIMUM else None)
+        turn = wait_unprepared(host, event, observed, going)
+        if turn:
+            return host.name, no(turn, until=yields_at(host, [event]))
     return None
 
 

@@ -169,12 +169,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
     steps: Steps = {}
     waiting: Waits = {}
     # Hosts that still serve but soon will not: those that are about to go out, and those whose impact may come.
-    leaving = {
-        name
-        for event in observed.events.values()
-        if event.standing and event.action == "approve" and (event.started or event.approved)
-        for name in event.members
-    }
+    leaving = {name for event in observed.events.values() if event.standing and event.may_come for name in event.members}
 
     def order(name: str) -> tuple[Any, ...]:
         # The hosts that must go out regardless of the minimum come first, because the minimum of the others depends on them.

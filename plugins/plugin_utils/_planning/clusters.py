@@ -10,7 +10,7 @@ counts until it is back. Like the minimum in service, this gives way shortly bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
@@ -38,15 +38,30 @@ def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict
         out = [host.name for host in members if _is_out(host, cluster, observed)]
         for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _order(host, preparing[host.name])):
             if out and not must_yield(host, preparing[host.name], observed.now):
-                why = f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other"
-                waits.setdefault(host.name, Reason(Kind.TURN, why))
+                waits.setdefault(host.name, _one_after_the_other(cluster, out))
             else:
                 out.append(host.name)
     return waits
 
 
+def wait_unprepared(host: Host, event: Event, observed: Observed, leaving: Collection[str]) -> Reason | None:
+    """Why a host must not be hit without preparation yet, as far as its clusters are concerned. C(leaving): names of the hosts that will soon be out."""
+    for cluster in sorted(set(clusters_of(host).values())):
+        others = [other for other in observed.hosts.values() if cluster in clusters_of(other).values() and other.name not in event.members]
+        out = [other.name for other in others if other.name in leaving or _is_out(other, cluster, observed)]
+        if out:
+            return _one_after_the_other(cluster, out)
+    return None
+
+
+def _one_after_the_other(cluster: Cluster, out: Iterable[str]) -> Reason:
+    return Reason(Kind.TURN, f"waits for {', '.join(out)}: members of the {cluster[0]} cluster {cluster[1]} go out one after the other")
+
+
 def _is_out(host: Host, cluster: Cluster, observed: Observed) -> bool:
-    """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it."""
+    """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it, or its impact may come."""
+    if any(event.standing and event.may_come and not event.prepares and host.name in event.members for event in observed.events.values()):
+        return True
     holds = host.observation.holds
     if holds is None:
         return bool(host.events) or any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))

@@ -1813,6 +1813,20 @@ def test_approving_unprepared_counts_everybody_in_the_event():
     assert model.posted == []
 
 
+@pytest.mark.parametrize("action", ["approve", "ignore"])
+def test_a_host_whose_impact_has_begun_does_not_count_whatever_its_rule(action):
+    """It is in its balancer as yet, and the balancer may see it up."""
+    model = Model(hosts=2, min_in_service=1, rules=[{"name": "freezes", "when": "event_type == 'Freeze'", "action": action}])
+    model.announce("e1", "web1", event_type="Freeze", status="Started")
+    model.announce("e2", "web2")
+    for _pass in range(6):
+        model.go()
+    assert model.posted == [] and model.in_rotation("web2") == ["lb1"]
+    assert model.outcome["hosts"]["web2"]["reason"] == "1 of 2 in service in www on lb1 (web1 goes out), 1 must stay"
+    model.over("e1")
+    model.until(lambda outcome: model.posted)
+
+
 def test_members_of_whom_each_fails_to_approve_in_turn_need_a_person():
     model = Model(min_in_service=0)
     model.announce("e1", "web1", "web2")

@@ -198,6 +198,47 @@ class TestOneAfterTheOther:
         told = model.outcome["hosts"]["web2"]
         assert told["reason"].startswith("waits for web1")
 
+    TURN = "members of the pacemaker cluster ha go out one after the other"
+
+    def test_a_member_that_is_out_keeps_another_from_being_hit_unprepared(self):
+        model = model_of(min_in_service=0, rules=[{"name": "freezes", "when": "event_type == 'Freeze'", "action": "approve"}])
+        model.announce("e1", "web1", notice=900.0)
+        model.until(lambda outcome: model.posted)
+        model.announce("e2", "web2", event_type="Freeze", notice=800.0)
+        for _pass in range(6):
+            model.go()
+        assert [posted[1] for posted in model.posted] == ["e1"]
+        assert model.outcome["hosts"]["web2"]["reason"] == f"waits for web1: {self.TURN}"
+        model.over("e1")
+        model.until(lambda outcome: len(model.posted) == 2)
+
+    def test_it_does_so_until_the_impact_is_near(self):
+        model = model_of(min_in_service=0, rules=[{"name": "freezes", "when": "event_type == 'Freeze'", "action": "approve"}])
+        model.announce("e1", "web1", notice=900.0)
+        model.until(lambda outcome: model.posted)
+        model.announce("e2", "web2", event_type="Freeze", notice=300.0)
+        model.start("e1")
+        at = model.now
+        model.until(lambda outcome: len(model.posted) == 2)
+        assert 150.0 <= model.now - at <= 170.0
+
+    def test_members_that_are_hit_together_unprepared_do_not_wait(self):
+        model = model_of(min_in_service=0, rules=[{"name": "freezes", "action": "approve"}])
+        model.announce("e1", "web1", "web2", event_type="Freeze")
+        model.until(lambda outcome: model.posted, passes=5)
+
+    @pytest.mark.parametrize("action", ["approve", "ignore"])
+    def test_a_member_whose_impact_has_begun_counts_as_out_whatever_its_rule(self, action):
+        model = model_of(min_in_service=0, rules=[{"name": "freezes", "when": "event_type == 'Freeze'", "action": action}])
+        model.announce("e1", "web1", event_type="Freeze", status="Started")
+        model.announce("e2", "web2", notice=900.0)
+        for _pass in range(6):
+            model.go()
+        assert out(model) == [] and model.posted == []
+        assert model.outcome["hosts"]["web2"]["reason"] == f"waits for web1: {self.TURN}"
+        model.over("e1")
+        model.until(lambda outcome: out(model) == ["web2"])
+
     def test_members_of_other_clusters_do_not_wait(self):
         model = model_of()
         model.settings["web2"]["drain_host"]["steps"] = steps_of({**HA, "cluster": "another"})
