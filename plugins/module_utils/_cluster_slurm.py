@@ -47,7 +47,8 @@ class Slurm(Member):
         self._check_machine(node, told)
         # In some versions a star marks a node that does not respond.
         flags = [flag.rstrip("*~#!%$@^-") for flag in state[1].split("+")]
-        noted = re.search(r" Reason=(.*?)(?: \[[^\[\]]*\])?\s*$", told)
+        # Who set it and when follows, and perhaps what else the node has, such as a comment or a reservation.
+        noted = re.search(r" Reason=(.*?)(?: \[[^\[\]@\s]+@[^\[\]]*\](?: .*)?|\s*)$", told, re.DOTALL)
         reason = noted[1] if noted else ""
         jobs = self._jobs(node)
         is_drained = any(flag in ("DRAIN", "DRAINED", "DRAINING") for flag in flags)

@@ -73,6 +73,15 @@ class TestLook:
         tools.node(state, OURS.replace("event [", "event (A, my.id) ["))
         assert look(tools)[1].events == ("A", "my.id")
 
+    @pytest.mark.parametrize("after", [" ReservationName=maint_1", " Comment=new disk [sda] Extra=rack 7 InstanceId=i-1 InstanceType=big ReservationName=x"])
+    def test_what_may_follow_the_reason(self, tools, after):
+        """The mark tells its events also where Slurm tells more of the node behind it."""
+        tools.node("IDLE+DRAIN", OURS.replace("event [", "event (A, my.id) [") + after)
+        _member, seen = look(tools)
+        assert (seen.ours, seen.events) == (True, ("A", "my.id")) and seen.state["reason"] == "graceful.azure: Azure scheduled event (A, my.id)"
+        tools.node("IDLE+DRAIN", " Reason=disk [sda] is broken [root@2026-11-25T00:22:18]" + after)
+        assert look(tools)[1].foreign.endswith("graceful.azure (disk [sda] is broken).")
+
     def test_somebody_else_s(self, tools):
         tools.node("IDLE+DRAIN", " Reason=disk [sda] is broken [root@2026-11-25T00:22:18]")
         _member, seen = look(tools)
