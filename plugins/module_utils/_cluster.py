@@ -223,6 +223,10 @@ class Member:
         """What is wrong with its options besides their types: pairs of an option and a sentence."""
         return ()
 
+    def url(self, path: str) -> str:
+        """A URL of what answers for it, where its option ``url`` names that."""
+        return "%s%s" % (self.options["url"].rstrip("/"), path)
+
     def look(self) -> Seen:
         """Ask the cluster. Returns what is ``Seen``."""
         raise NotImplementedError

@@ -242,16 +242,13 @@ class Consul(Member):
         headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
         files = [self.options.get(name) for name in ("ca_cert", "client_cert", "client_key")]
         tls = tls_context(files[0], client_cert=files[1], client_key=files[2]) if any(files) else None
-        return self.tools.request(method, self._url(path), headers=headers, tls=tls)
-
-    def _url(self, path: str) -> str:
-        return "%s%s" % (self.options["url"].rstrip("/"), path)
+        return self.tools.request(method, self.url(path), headers=headers, tls=tls)
 
     def _refused(self, method: str, path: str, status: int, text: str) -> MemberError:
-        return MemberError("%s %s was answered with %s." % (method, self._url(path), _told(status, text)))
+        return MemberError("%s %s was answered with %s." % (method, self.url(path), _told(status, text)))
 
     def _nonsense(self, path: str, why: str) -> MemberError:
-        return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self._url(path), why))
+        return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self.url(path), why))
 
 
 def _is_ours(reason: object) -> bool:

@@ -57,7 +57,7 @@ class Patroni(Member):
         cluster = self._read("/cluster")
         members = cluster.get("members")
         if not isinstance(members, list) or not all(isinstance(member, dict) and member.get("name") for member in members):
-            raise MemberError("GET %s does not tell the members of the cluster." % self._url("/cluster"))
+            raise MemberError("GET %s does not tell the members of the cluster." % self.url("/cluster"))
         name = self._name()
         this = next((member for member in members if member["name"] == name), None)
         if this is None:
@@ -66,7 +66,7 @@ class Patroni(Member):
         # The node itself is asked, too: what all members know may be some seconds old.
         status, text = self._request("GET", "/leader")
         if status not in (200, 503):
-            raise MemberError("GET %s was answered with status %d: %s" % (self._url("/leader"), status, _short(text)))
+            raise MemberError("GET %s was answered with status %d: %s" % (self.url("/leader"), status, _short(text)))
         told = _name_in(text)
         if told not in (None, name):
             raise MemberError("Patroni at %s is the member %s, not %s (option member)." % (self.options["url"], told, name))
@@ -130,9 +130,9 @@ class Patroni(Member):
             # Patroni may go on with it: the next look tells.
             raise AttemptFailed(str(error)) from error
         if status == 401:
-            raise MemberError("POST %s needs a login: see the options username and password_file." % self._url("/switchover"))
+            raise MemberError("POST %s needs a login: see the options username and password_file." % self.url("/switchover"))
         if status not in (200, 202):
-            told = "POST %s was refused with status %d: %s" % (self._url("/switchover"), status, _short(text))
+            told = "POST %s was refused with status %d: %s" % (self.url("/switchover"), status, _short(text))
             # With any other status, and if it could not write down what it was asked, Patroni has not begun.
             raise AttemptFailed(told.rstrip(".") + ".") if status == 503 and "failed to write" not in text else MemberError(told)
 
@@ -160,7 +160,7 @@ class Patroni(Member):
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self._url(path), status, _short(text)))
+            raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self.url(path), status, _short(text)))
         return found
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = LOOK_SECONDS) -> tuple[int, str]:
@@ -171,10 +171,7 @@ class Patroni(Member):
         tls = None
         if self.options["url"].startswith("https:"):
             tls = tls_context(self.options["ca_cert"], client_cert=self.options["client_cert"], client_key=self.options["client_key"])
-        return self.tools.request(method, self._url(path), body=body, headers=headers, seconds=seconds, tls=tls)
-
-    def _url(self, path: str) -> str:
-        return "%s%s" % (self.options["url"].rstrip("/"), path)
+        return self.tools.request(method, self.url(path), body=body, headers=headers, seconds=seconds, tls=tls)
 
 
 def _able(members: list[dict[str, Any]]) -> list[str]:

@@ -43,7 +43,9 @@ TABLES = (("tcp", False), ("tcp6", True))
 _SERVED = ("01", "03", "08")
 # FIN_WAIT1, LAST_ACK and CLOSING: the application has closed. What is in their queue is yet to be sent or acknowledged.
 _SENDING = ("04", "09", "0B")
-LISTEN = "0A"
+LISTENING = "0A"
+# Why a port on which somebody waits for UDP cannot be counted.
+UDP = "it is a UDP port, and only TCP is counted"
 
 
 class ConnectionsError(Exception):
@@ -93,7 +95,7 @@ def parse_table(text: str, ports: set[int]) -> Table:
     known: set[tuple[str, str]] = set()
 
     def take(port: int, local: str, remote: str, state: str, queues: str, _timer: str) -> None:
-        if state == LISTEN:
+        if state == LISTENING:
             found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
         elif (local, remote) not in known and (state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16)):
             known.add((local, remote))
@@ -174,7 +176,7 @@ def counted(ports: Iterable[int], proc: str = "/proc", told_apart: Iterable[str]
 def _why_unheard(port: int, unreadable: str, proc: str) -> str:
     """Why a port that nobody listens on cannot be counted."""
     if udp_among([port], proc):
-        return "it is a UDP port, and only TCP is counted"
+        return UDP
     if unreadable:
         return "nobody listens on it, and only root can tell whether it is forwarded elsewhere"
     return "nobody listens on it, and no connection to it is forwarded elsewhere"

@@ -30,7 +30,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import decode_endpoint
+from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import named_files
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
     command_line,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     Command = tuple[str, list[str], Optional[str], list[str]]
 
 # States of sockets that carry no requests: closed, and listening.
-LISTENING = "0A"
 QUIET = ("07", LISTENING)
 # In the table of sockets that have a path.
 CONNECTED_UNIX = "03"

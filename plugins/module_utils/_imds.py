@@ -97,6 +97,10 @@ class ImdsUnreachableError(ImdsError):
     passing = True
 
 
+def no_time_left(method: str, url: str) -> ImdsUnreachableError:
+    return ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+
+
 class ImdsStatusError(ImdsError):
     """The service answered with an error status."""
 
@@ -284,7 +288,7 @@ class ImdsClient:
         """Send one request and read the whole answer. Raises ImdsUnreachableError."""
         seconds = min(request_timeout, deadline - self.monotonic())
         if seconds <= 0:
-            raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+            raise no_time_left(method, url)
         self._time_limit.end = self.monotonic() + seconds
         if self._session is None:
             self._session = _session(self._time_limit)

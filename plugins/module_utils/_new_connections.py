@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils import _connection_tracking
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
-from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTEN, TABLES, decode_endpoint, each_row, read_table
+from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, TABLES, decode_endpoint, each_row, read_table
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection,
     closed: dict[Connection, float] = {}
 
     def take(port: int, _local: str, remote: str, state: str, _queues: str, timer: str) -> None:
-        if state == LISTEN:
+        if state == LISTENING:
             return
         connection = (port, *decode_endpoint(remote))
         found.add(connection)

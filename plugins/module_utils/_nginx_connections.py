@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, decode_endpoint
+from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, ConnectionsError, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import answered
@@ -32,7 +32,6 @@ ESTABLISHED = "01"
 HALF_CLOSED = ("04", "05", "09", "0B")
 # What a process has closed altogether has no inode.
 CLOSED = "0"
-LISTENING = "0A"
 # One that was accepted, and one that still waits for that.
 CONNECTED_UNIX, WAITING_UNIX = "03", "02"
 LISTENING_UNIX = "01"

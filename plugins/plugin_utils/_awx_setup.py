@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 TEXTS = (
@@ -70,7 +71,7 @@ def read_setup(values: Variables, made: Mapping[str, Json]) -> Json:
         "handle_events_playbook": values.get("awx_setup_playbook") or "handle_events.yml",
         "holds_playbook": values.get("awx_setup_holds_playbook") or "holds.yml",
         "schedule": {
-            "enabled": _text(values.get("awx_setup_schedule", True)).lower() in TRUE,
+            "enabled": as_text(values.get("awx_setup_schedule", True)).lower() in TRUE,
             "minutes": minutes,
             "timeout": minutes * TIMEOUT_SECONDS,
             "target": values.get("awx_setup_schedule_target") or "all",
@@ -89,11 +90,6 @@ def read_setup(values: Variables, made: Mapping[str, Json]) -> Json:
     return setup
 
 
-def _text(value: object) -> str:
-    """A value as a template writes it."""
-    return "" if value is None else str(value)
-
-
 def _mistakes(values: Variables) -> Iterator[str]:
     def given(name: str, default: Any) -> Any:
         return values.get(name) or default
@@ -108,26 +104,26 @@ def _mistakes(values: Variables) -> Iterator[str]:
         yield "awx_setup_inventory is missing. Name the inventory that has the VMs and their balancers; with awx_setup_inventory_file it is made."
     if not values.get("awx_setup_project"):
         yield "awx_setup_project is missing. Name the project that has the playbooks; with awx_setup_project_scm_url it is made."
-    url = _text(given("awx_setup_project_scm_url", "/"))
+    url = as_text(given("awx_setup_project_scm_url", "/"))
     if not re.fullmatch(r"/\S*|[^\s:]+:\S+", url):
         yield f"awx_setup_project_scm_url is {url}: must be what git clones, such as https://git.example.com/web.git."
     credentials = given("awx_setup_credentials", [])
     if not isinstance(credentials, (list, tuple)):
         yield f"awx_setup_credentials is {credentials}: must be a list of names."
     for name, example in (("awx_setup_playbook", "handle_events.yml"), ("awx_setup_holds_playbook", "holds.yml")):
-        playbook = _text(given(name, example))
+        playbook = as_text(given(name, example))
         if not re.fullmatch(r"[^/].*\.ya?ml", playbook):
             yield f"{name} is {playbook}: must be a file in the project, such as {example}."
-    forks = _text(given("awx_setup_forks", 0))
+    forks = as_text(given("awx_setup_forks", 0))
     if not re.fullmatch("[0-9]+", forks):
         yield f"awx_setup_forks is {forks}: must be a whole number, such as that of the hosts."
     key = given("awx_setup_host_config_key", "")
     if not isinstance(key, str) or re.search(r"\s", key):
         yield "awx_setup_host_config_key must be a text without white space or a line's end in it."
-    schedule = _text(values.get("awx_setup_schedule", True))
+    schedule = as_text(values.get("awx_setup_schedule", True))
     if schedule.lower() not in TRUE + FALSE:
         yield f"awx_setup_schedule is {schedule}: must be true or false."
-    minutes = _text(values.get("awx_setup_schedule_minutes", 1))
+    minutes = as_text(values.get("awx_setup_schedule_minutes", 1))
     if not re.fullmatch("[1-9][0-9]*", minutes):
         yield f"awx_setup_schedule_minutes is {minutes}: must be a whole number, 1 or more."
     notification = given("awx_setup_notification", {})

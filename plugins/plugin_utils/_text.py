@@ -55,6 +55,11 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
+def as_text(value: object) -> str:
+    """A value as a template writes it. What is not there is an empty text."""
+    return "" if value is None else str(value)
+
+
 def failure(sentences: Iterable[str]) -> dict[str, Any]:
     """The result of a task that failed."""
     return {"failed": True, "msg": printable(" ".join(sentences))}
@@ -62,7 +67,7 @@ def failure(sentences: Iterable[str]) -> dict[str, Any]:
 
 def first_line(text: object) -> str:
     """The first line of a message that is not empty. C(text): an error, the text itself, or None."""
-    lines = (line.strip() for line in str("" if text is None else text).splitlines())
+    lines = (line.strip() for line in as_text(text).splitlines())
     return next(filter(None, lines), "no message")
 
 

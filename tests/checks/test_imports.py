@@ -78,6 +78,23 @@ def imported(path, at_run_time=False):
     return {files.get(name, name) for name in found if name not in files or files[name] in FILES}
 
 
+def bodies_of(path):
+    """What the functions of a file do, each with its name. Without a docstring, and only of those that do more than pass something on."""
+    for node in ast.walk(ast.parse((PLUGINS / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            body = "\n".join(map(ast.dump, node.body[ast.get_docstring(node) is not None :]))
+            if len(body) > 150:
+                yield body, f"{path}: {node.name}"
+
+
+def test_no_two_files_have_the_same_function():
+    found = {}
+    for path in FILES:
+        for body, name in bodies_of(path):
+            found.setdefault(body, []).append(name)
+    assert [names for names in found.values() if len({name.partition(":")[0] for name in names}) > 1] == []
+
+
 def layer(path):
     return next((number for number, patterns in enumerate(LAYERS) if any(fnmatch(path, pattern) for pattern in patterns)), None)
 

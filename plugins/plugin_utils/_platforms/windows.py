@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line, last_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line, last_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
@@ -102,10 +102,6 @@ def as_number(value: Any) -> float:
 
 def as_bool(value: Any) -> bool:
     return value.strip().lower() == "true" if isinstance(value, str) else bool(value)
-
-
-def as_text(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def digest(content: bytes | None) -> str:

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
-from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, by_peer, parse_address
+from ansible_collections.graceful.azure.plugins.module_utils._connections import UDP, ConnectionsError, Counted, by_peer, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import NewConnections
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -55,10 +55,7 @@ def counted(windows: Windows, ports: Collection[int], told_apart: Iterable[str] 
     seen = windows.look(max_age=3.0, once="connections")
     if not seen.samples:
         raise ConnectionsError("look.ps1 told nothing about connections")
-    uncounted = [
-        {"port": port, "why": "it is a UDP port, and only TCP is counted" if port in seen.udp else "nobody listens on it", "unheard": True}
-        for port in sorted(set(ports) - seen.listening)
-    ]
+    uncounted = [{"port": port, "why": UDP if port in seen.udp else "nobody listens on it", "unheard": True} for port in sorted(set(ports) - seen.listening)]
     return Counted(connections_in(seen.samples[-1].lines, set(ports), told_apart), uncounted)
 
 

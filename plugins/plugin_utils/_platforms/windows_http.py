@@ -20,9 +20,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._imds import (
     ImdsClient,
     ImdsProtocolError,
     ImdsUnreachableError,
+    no_time_left,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number, as_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 MODULE = "ansible.windows.win_uri"
@@ -43,7 +44,7 @@ class Client(ImdsClient):
     def _exchange(self, method: str, url: str, deadline: float, request_timeout: float, document: Any) -> tuple[int, dict[str, str], bytes]:
         left = deadline - self.monotonic()
         if left <= (0 if document is None else START):
-            raise ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+            raise no_time_left(method, url)
         args = {"url": url, "url_method": method, "headers": {"Metadata": "true"}, "return_content": True}
         if document is not None:
             if self._windows.check_mode:

@@ -24,8 +24,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._iis import (
     Thing,
     ThingKey,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list, as_text
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import first_line
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line
 
 MODULES = {SITE: "microsoft.iis.website", POOL: "microsoft.iis.web_app_pool"}
 FOUND = {SITE: "site", POOL: "app_pools"}
