@@ -99,6 +99,11 @@ def is_url(address: object) -> bool:
         return False
 
 
+def shows_connections(ports: Iterable[int]) -> str:
+    """What a person types on a host to see the connections to these ports."""
+    return f"ss -tn '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"
+
+
 def clock(at: float, now: float | None = None) -> str:
     """A time of day in this machine's time zone. If it is not today, the date comes first."""
     local = time.localtime(at)

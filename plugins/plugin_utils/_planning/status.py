@@ -35,6 +35,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import shows_connections
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
@@ -324,7 +325,7 @@ def _commands(host: Host) -> list[str]:
     at_balancers = [f"on {place.machine}: {place.balancer[0].left_by(place.balancer[1])}" for place in places if place.balancer[0].left_by(place.balancer[1])]
     found = connections_of(host)
     ports = sorted({connection["port"] for connection in found})
-    own = [f"on {host.name}: ss -tn '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"] if ports else []
+    own = [f"on {host.name}: {shows_connections(ports)}"] if ports else []
     return list(dict.fromkeys([*at_balancers, *own]))
 
 

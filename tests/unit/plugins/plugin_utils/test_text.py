@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, shows_connections
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
 )
 def test_the_address_of_something_that_is_asked(address, wanted):
     assert is_url(address) is wanted
+
+
+def test_what_a_person_types_to_see_connections():
+    assert shows_connections([80, 443]) == "ss -tn 'sport = :80 or sport = :443' (Windows: netstat -n)"
