@@ -300,8 +300,7 @@ class Haproxy(ServersDuty):
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = [str(value) for key, value in record["subject"].items() if key not in ("socket", "pid")]
-        together = f" (together with {record['for_server']})" if record.get("for_server") else ""
-        return {"held": f"{record['kind']} {'/'.join(subject)}{together}", "socket": record["subject"].get("socket", "none")}
+        return {"held": self.held(record, "/".join(subject)), "socket": record["subject"].get("socket", "none")}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.

@@ -213,8 +213,7 @@ class Nginx(ServersDuty):
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
-        together = f" (together with {record['for_server']})" if record.get("for_server") else ""
-        return {"held": f"{record['kind']} {subject['upstream']}/{subject['server']} ({subject['context']}){together}", "file": subject["file"]}
+        return {"held": self.held(record, f"{subject['upstream']}/{subject['server']} ({subject['context']})"), "file": subject["file"]}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         subject = record["subject"]

@@ -88,6 +88,12 @@ class ServersDuty(TrafficDuty):
             wait_for = [server for server in options["servers"] if server in longest]
             yield NextLook(key, machine, self.look_module, options, wait_for, max((longest[server] for server in wait_for), default=0.0))
 
+    @staticmethod
+    def held(record: Json, called: str) -> str:
+        """What a record holds, for the playbook holds. C(called): the server."""
+        together = f" (together with {record['for_server']})" if record.get("for_server") else ""
+        return f"{record['kind']} {called}{together}"
+
     def changed(self, look: Json, record: Json) -> tuple[str, str] | None:
         subject = record["subject"]
         for server in look.get("servers") or ():
