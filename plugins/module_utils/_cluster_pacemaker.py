@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 PREFIX = "graceful-azure-"
 # What corosync calls the node of this host, after its name.
 LOCAL = "(local)"
+# What it calls a device that votes beside the nodes.
+DEVICE = "Qdevice"
 # What cibadmin exits with if nothing is there.
 NOTHING_THERE = 105
 # The resource agents that answer scheduled events themselves.
@@ -67,6 +69,7 @@ class Pacemaker(Member):
         if state["standby"]:
             foreign = "Somebody else put the node %s into standby." % node
         self._others = sorted(name for name, found in nodes.items() if name != node and _can_serve(found) and name not in out)
+        self._ids = {name: found.get("id", "") for name, found in nodes.items()}
         self._leaving = [name for name in sorted(out) if name != node and name in nodes and _votes(nodes[name])]
         self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
         dc = status.find("./summary/current_dc")
@@ -151,10 +154,13 @@ class Pacemaker(Member):
             if "Quorum information" in out and "Votequorum information" not in out:
                 return None  # this corosync counts no votes
             return "corosync-quorumtool does not tell whether the cluster needs the vote of %s: %s" % (node, last_line(err or out, code))
-        members = re.findall(r"^\s*\d+\s+(\d+)\s.*?(\S+)( \(local\))?$", out, re.MULTILINE)
-        votes = {LOCAL if local else name: int(number) for number, name, local in members}
+        members = re.findall(r"^\s*(\d+)\s+(\d+)\s.*?(\S+)( \(local\))?$", out, re.MULTILINE)
+        votes = {number: int(count) for number, count, _name, _local in members}
+        named = {LOCAL if local else name: int(count) for _number, count, name, local in members}
+        # Corosync may call a node by another name, or by its address. Of one that is not found, it is not known how many votes it has.
+        most = max((count for name, count in named.items() if name != DEVICE), default=1)
         # A node that we keep free votes, and may go at any moment.
-        going = votes.get(LOCAL, 1) + sum(votes.get(name, 1) for name in self._leaving)
+        going = named.get(LOCAL, most) + sum(votes.get(self._ids.get(name, ""), named.get(name, most)) for name in self._leaving)
         if found["Total votes"] - going < found["Quorum"]:
             also = " and %s, which is out already," % listed(self._leaving) if self._leaving else ""
             told = "without %s%s the cluster would lose its quorum: it has %d votes and needs %d"

@@ -116,6 +116,17 @@ class TestSpare:
         told = f"without web1 and web3, which is out already, the cluster would lose its quorum: it has {2 + votes} votes and needs {needed}"
         assert member.spare(seen) == (told if stays else None)
 
+    @pytest.mark.parametrize("line", ["3          2 web3.example.com", "3          2 10.0.0.6", "7          2 10.0.0.6"])
+    def test_the_votes_of_a_node_that_corosync_calls_otherwise(self, tools, line):
+        """It has two, and not one. Where it is not found at all, it may have as many as any other."""
+        node = re.search(r"<node name=\"web2\".*?(?:/>|</node>)", answer("two_nodes.xml"), re.DOTALL)[0]
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace(node, node + node.replace("web2", "web3").replace('id="2"', 'id="3"')), "")
+        tools.says("cibadmin --query", 0, answer("constraints.xml").replace("web1", "web3"), "")
+        said = answer("quorum.txt").replace("Total votes:      2", "Total votes:      4").replace("Quorum:           1", "Quorum:           2")
+        tools.says("corosync-quorumtool", 0, f"{said.rstrip()}\n         {line}\n", "")
+        member, seen = look(tools)
+        assert member.spare(seen) == "without web1 and web3, which is out already, the cluster would lose its quorum: it has 4 votes and needs 2"
+
     def test_votes_that_nobody_tells(self, tools):
         """They are no reason to go."""
         tools.says("corosync-quorumtool", MemberError("The program corosync-quorumtool is not installed, or not in the PATH."))
