@@ -225,6 +225,9 @@ class File(HealthFile):
         found = self._status(self.on)
         if found is not None and stat.S_ISDIR(found.st_mode):
             raise ProbeError("The health file %s is a folder; name a file in the option file." % self.on)
+        if found is not None and stat.S_ISLNK(found.st_mode) and not os.path.exists(self.on):
+            # Whoever answers the probe follows it, and finds no file.
+            raise ProbeError("The health file %s is a link to something that is not there: remove the link, or correct the option file." % self.on)
 
     def meaning(self, means: str) -> File:
         return File(self.on, means, self.name)

@@ -567,6 +567,20 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_changed(tmp_path)
     assert not host.records
 
 
+@pytest.mark.parametrize("kind", ["out", "in"])
+def test_a_link_that_leads_nowhere_is_no_file(tmp_path, kind):
+    """Whoever answers the probe does not find it, so its being there does not tell that the answer fails."""
+    host = Host(tmp_path, kind)
+    host.switch.unlink(missing_ok=True)
+    host.switch.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ProbeError, match="switch is a link to something that is not there: remove the link, or correct the option file"):
+        host.hold("A")
+    assert not host.records and host.see()["answer"] is None and "a link to something" in host.see()["problem"]
+    (tmp_path / "nowhere").touch()
+    host.hold("A")
+    assert host.answers[0]["condition"] == ("already_out" if kind == "out" else "held")
+
+
 def test_a_responder_that_is_not_installed_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(_health_actions, "RESPONDER_FOLDER", str(tmp_path / "none"))
     monkeypatch.setattr(_health_actions, "RESPONDER_UNIT", str(tmp_path / "responder-%s.socket"))
