@@ -352,6 +352,8 @@ def scan_records(state_dir: str) -> tuple[list[Record], list[HoldError]]:
             continue
         try:
             record = read_record(os.path.join(state_dir, name), missing_ok=True)
+            if record is not None:
+                check_name(record, name)
         except HoldError as error:
             problems.append(error)
             continue
@@ -539,6 +541,13 @@ def record_name(kind: str, subject: dict[str, Any]) -> str:
     words = [kind] + [str(value) for key, value in subject.items() if key != "socket"]
     readable = re.sub(r"[^A-Za-z0-9._@-]+", "_", "-".join(words))[:120]
     return "%s-%s%s" % (readable, hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()[:10], SUFFIX)
+
+
+def check_name(record: Record, name: str) -> None:
+    """Raise HoldError for a record under another name than its own, such as a copy. No release would ever remove it."""
+    own = record_name(record["kind"], record["subject"])
+    if name != own:
+        raise _damaged(record["path"], "it is about %s %r, whose record is %s" % (record["kind"], record["subject"], own))
 
 
 def same_content(one: Record | None, other: Record | None) -> bool:

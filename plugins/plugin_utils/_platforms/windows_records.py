@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     DamagedRecordError,
     HoldError,
     Store,
+    check_name,
     parse_record,
     path_aside,
     record_name,
@@ -200,7 +201,9 @@ def records_in(files: dict[str, bytes], folder: str) -> list[Json]:
 
 def _parse(content: bytes, path: str) -> Json:
     # An editor of Windows may have put it there.
-    return parse_record(content[len(BOM) :] if content.startswith(BOM) else content, path)
+    record = parse_record(content[len(BOM) :] if content.startswith(BOM) else content, path)
+    check_name(record, ntpath.basename(path))
+    return record
 
 
 def anew(step: Callable[[], Returned]) -> Returned:

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -256,6 +257,22 @@ class TestDamage:
         os.rename(path, store.path("task", {"name": "other"}))
         with pytest.raises(HoldError, match="it is about task"):
             store.read("task", {"name": "other"})
+        with pytest.raises(HoldError, match="it is about task"):
+            list_records(store.state_dir)
+
+    def test_a_copy_of_a_record(self, store):
+        """As somebody makes it before a repair. It would hold for ever, because its release removes the record of the right name."""
+        path = put(store, task())
+        copy = os.path.join(store.state_dir, "task-before.json")
+        shutil.copy(path, copy)
+        records, problems = scan_records(store.state_dir)
+        assert [record["path"] for record in records] == [path]
+        assert [problem.path for problem in problems] == [copy]
+        assert str(problems[0]).startswith(
+            "The record %s cannot be used: it is about task %r, whose record is %s. Nothing was touched" % (copy, SUBJECT, os.path.basename(path))
+        )
+        ((told,), _left) = put_aside(store.state_dir)
+        assert told["path"] == copy and list_records(store.state_dir) == records
 
     @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
     def test_something_else_in_its_place(self, store, make):
