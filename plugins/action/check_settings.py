@@ -186,7 +186,7 @@ class ActionModule(ControllerAction):
             values[name].update(written_former(of_host))
         settings, mistakes = read_settings(values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
         begun = begin_run(self._task.args, settings, mistakes, task_vars.get("ansible_forks"), self._task.check_mode)
-        begun["run"]["partial"] = is_partial(settings, hostvars)
+        begun["run"].update(partial=is_partial(settings, hostvars), rehearsed=bool(self._task.args.get("hosts")))
         begun["connection"] = usual_connection()
         machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
         known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}

@@ -16,10 +16,11 @@ from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import carried_on, farewells, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 SHOWN = ("warnings", "messages", "table")
@@ -45,6 +46,12 @@ class ActionModule(ControllerAction):
         sinks = sinks_of(self._task.args, last["run"].get("check"), self._show, getattr(self, "_templar", None), to_tell)
         # Ansible removes this folder when the run ends.
         result.update(one_pass(known, last, sinks, time.time(), C.DEFAULT_LOCAL_TMP))
+        if self._task.args.get("story"):
+            begun = plain(task_vars["graceful_azure_rehearse_begin"])
+            watched, lines = rehearsal.watched(task_vars["inventory_hostname"], dict(result, seen=plain(result["seen"])), begun, time.time())
+            result.update(watched)
+            for line in printable(lines):
+                self._show(line)
         if result["finished"]:
             result["farewells"] = farewells(result)
         result.update({key: printable(result[key]) for key in SHOWN if key in result})

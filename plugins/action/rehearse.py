@@ -29,7 +29,25 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import k
 
 SIMULATOR = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "imds_simulator", "files")
 STARTER = """
-import base64, os, shutil, subprocess, sys, tempfile
+import base64, fcntl, glob, os, shutil, subprocess, sys, tempfile, time
+
+def is_left(folder):
+    found = os.lstat(folder)
+    if found.st_uid != os.getuid():
+        return False
+    try:
+        # Its simulator holds a lock as long as it lives.
+        with open(os.path.join(folder, "imds_simulator.pid")) as pid_file:
+            fcntl.flock(pid_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return time.time() - found.st_mtime > 60
+    except OSError:
+        return False
+    return True
+
+for old in glob.glob(os.path.join(tempfile.gettempdir(), "*.rehearse")):
+    if is_left(old):
+        shutil.rmtree(old, ignore_errors=True)
 folder = tempfile.mkdtemp(suffix=".rehearse")
 path = os.path.join(folder, "simulator.zip")
 with open(path, "wb") as file:
@@ -37,10 +55,20 @@ with open(path, "wb") as file:
 print(folder, flush=True)
 status = subprocess.call([sys.executable, path, *sys.argv[1:], "--background", folder], stdin=subprocess.DEVNULL)
 if status:
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 sys.exit(status)
 """
-"""Starts the simulator in a folder of its own on the host. Prints the folder, and then what the simulator says."""
+"""Starts the simulator in a folder of its own on the host. Prints the folder, and then what the simulator says. Removes what rehearsals have left there."""
+MAIN = """
+import os, shutil, sys
+from graceful_azure_simulator.cli import main
+
+status = main(sys.argv[1:])
+shutil.rmtree(os.path.dirname(sys.argv[0]), ignore_errors=True)
+os._exit(status)
+"""
+"""The simulator that removes its own folder when it ends, since nobody else does if the rehearsal was interrupted. Only what goes on in the background ends
+there."""
 NOTHING = {"hosts": {}, "balancers": {}}
 
 display = Display()
@@ -96,22 +124,27 @@ class ActionModule(ControllerAction):
         settings = plan["settings"][name]
         times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
         known_name = str(service.get("resource_name") or real.get("resource_name") or name)
-        looks = rehearsal.pool_turns(name, plan, _told(task_vars))
+        told = _told(task_vars)
+        looks = rehearsal.pool_turns(name, plan, told)
         # As a pass has them.
         turns = {"turns": {name: looks}, "number": plan["number"], "run": plan["run"]}
         begun = {"begins": True, "first": "pool" if looks else "host", "real": real, "resource_name": known_name, "looks": _looks(task_vars)}
-        return {**begun, **turns, **times}
+        return {**begun, **turns, **times, "settings": plan["settings"], "told": told}
 
     def _pool(self, task_vars):
-        """The same, after the other targets of its pools were looked at."""
+        """The same, after the other targets of its pools were looked at. Those that are just back are waited for, and then looked at again."""
         name, begun = task_vars["inventory_hostname"], plain(task_vars["graceful_azure_rehearse_begin"])
-        looks = gather.observations({name: task_vars}, NOTHING)["balancers"]
-        short = rehearsal.too_few(name, plain(task_vars["graceful_azure_plan"]), _told(task_vars), plain(looks), time.time())
-        return {"begins": False, "rehearsed": {"real": begun["real"], "problem": short}} if short else begun
+        looks = plain(gather.observations({name: task_vars}, NOTHING)["balancers"])
+        found, seconds, lines = rehearsal.begin_in_pool(name, begun, looks, time.time())
+        _show(lines)
+        time.sleep(seconds)
+        return found
 
     def _announce(self, task_vars):
         """Announce the event at the simulator on the host. Returns its id, and what the balancers have counted before."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
+        # No plugin can say anything once the run is interrupted.
+        _show([rehearsal.if_interrupted(task_vars["inventory_hostname"])])
         announced = time.time()
         body = rehearsal.event(task_vars["graceful_azure_rehearse_before"]["options"], task_vars["graceful_azure_rehearse_begin"])
         args = {"url": f"{self._task.args['control']}/events", "method": "POST", "body_format": "json", "body": body, "status_code": [201], "use_proxy": False}
@@ -123,13 +156,13 @@ class ActionModule(ControllerAction):
     def _told(self, task_vars):
         """What the passes have come to. Those that give the host back follow if it is not back."""
         name, plan, begun = task_vars["inventory_hostname"], task_vars["graceful_azure_plan"], task_vars["graceful_azure_rehearse_event"]
-        times = rehearsal.reached(name, plain(plan["story"]), begun["announced"])
+        begin, times = task_vars["graceful_azure_rehearse_begin"], rehearsal.reached(name, plain(plan["story"]), begun["announced"])
         is_through = plan["finished"] and not plan["failed_run"] and not plan["hosts"][name]["step"]
         return {
             "times": times,
             "requests": rehearsal.requests(begun["counted"], rehearsal.counted(plain(plan["seen"]["balancers"]))),
             "is_back": is_through and times["approved"] is not None and (times["out"] is None or times["back"] is not None),
-            "problem": rehearsal.not_approved(plan["hosts"][name]["reason"], times, task_vars["graceful_azure_rehearse_begin"]["timeout"]),
+            "problem": plan.get("broken_off") or rehearsal.not_approved(plan["hosts"][name], times, begin["timeout"]),
         }
 
     def _end(self, task_vars):
@@ -206,7 +239,7 @@ def _packed():
     """The simulator as the text that the program C(STARTER) takes: one file, which Python runs."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.write(os.path.join(SIMULATOR, "imds_simulator.py"), "__main__.py")
+        packed.writestr("__main__.py", MAIN)
         package = os.path.join(SIMULATOR, "graceful_azure_simulator")
         for name in sorted(os.listdir(package)):
             if name.endswith(".py"):

@@ -25,7 +25,7 @@ options:
     type: str
     choices: [responder]
   hosts:
-    description: The hosts of the run. By default these are all hosts of the play.
+    description: The hosts of the run. By default these are all hosts of the play. A rehearsal gives them.
     type: list
     elements: str
   timeout:

@@ -22,6 +22,7 @@ from tests.support import load
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, state_dir, web_host
+from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
@@ -331,6 +332,36 @@ def test_a_rehearsal_waits_until_the_balancer_must_have_noticed(make_site):
     assert not failed and len(requests) > 300, (len(requests), failed[:10])
     assert "no place in the target" not in run.output and "Everything is as it was found." in run.output, run.output
     assert not any(site.fails(name) for name in site.names) and site.records() == []
+
+
+class JustBack(Meanwhile):
+    """As long as this lasts, the records of a host tell that it is just back."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder
+        folder.mkdir(parents=True, mode=0o700)
+
+    def _run(self):
+        while not self._ends.wait(0.1):
+            os.utime(self._folder)
+
+
+def test_a_rehearsal_waits_for_who_is_just_back_and_ends_if_another_one_fails(make_site, monkeypatch):
+    # Each line is to be read when it is said.
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    site = make_site()
+    site.write(**dict.fromkeys(site.names, {"pool": "www"}))
+    with JustBack(Path(state_dir(site.folder, "web2")["graceful_azure_state_dir"])):
+        process = site.start("rehearse", target="web", rehearse_notice=120)
+        said = until_said(process, "when the balancer must have noticed that web2 is back")
+        assert "web1: waits until " in said
+    until(lambda: site.fails("web1"), 60, "the health answer of web1 fails")
+    site.applications["web2"].kill()
+    run = site.finish(process)
+    assert run.status == 2 and "web1: goes back on duty now: 0 of 2 in service in the pool" in run.output, run.output
+    assert "web1: put back before its approval: 0 of 2 in service in the pool" in run.output and "run it again when enough others are" in run.output
+    assert not site.fails("web1") and site.records() == []
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_rehearsal_loses_nothing_and_gives_everything_back(site, names):
     assert clients.asked > 20 and clients.lost == []
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     assert site.records() == []
-    assert run.output.count("back as it was found") == len(names)
+    assert run.output.count("back as it was found") == run.output.count("If you interrupt this rehearsal, have graceful.azure.handle_events") == len(names)
     for name in names:
         row = re.search(rf"^{name}  +(\S+)  +(\S+)  +(\S+)  +(\S+)  +(\d+)  ", run.output, re.MULTILINE)
         assert row, run.output
@@ -145,3 +145,4 @@ def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):
         for pid in left:
             os.kill(pid, signal.SIGTERM)
         until(lambda: simulators(site) == {}, 5, "the simulator ends")
+    until(lambda: list(site.folder.glob("*.rehearse")) == [], 5, "its folder is gone")

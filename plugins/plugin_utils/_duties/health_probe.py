@@ -447,18 +447,20 @@ def _pool_name(option: str, value: str) -> str:
 
 
 def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
-    """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out. C(early): whether that may be over in a moment."""
+    """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out. C(early): whether that may be over in a moment.
+    C(joins_in): after how many seconds it is, where that is known."""
     result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
-    name, silent, left = settings["server"], None, _joins_in(host, settings, result)
+    name, silent, left, joins_in = settings["server"], None, _joins_in(host, settings, result), None
     if result.get("answer") is None:
         silent = unread(name, result).text
     elif not _passes(result):
         said = (result.get("probe") or {}).get("said")
         silent = f"{name}: {said}" if said and result["answer"]["state"] != "failing" else None
     elif left > 0:
-        silent = f"{name}: the balancer notices within {math.ceil(left)} s that it passes"
+        silent, joins_in = f"{name}: the balancer notices within {math.ceil(left)} s that it passes", left
     early = result is NOT_LOOKED_AT.result or result.get("answer") is not None and _passes(result) and silent is not None
-    return {"server": name, "in_service": silent is None and _passes(result), "backup": False, "silent": silent, "early": early}
+    in_service = silent is None and _passes(result)
+    return {"server": name, "in_service": in_service, "backup": False, "silent": silent, "early": early, "joins_in": joins_in}
 
 
 def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:

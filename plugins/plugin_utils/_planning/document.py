@@ -76,6 +76,7 @@ class Run:
     sleep: float = 1.0  # seconds between passes
     task_timeout: float = 0.0  # seconds after which Ansible ends a task; 0: never
     observe_timeout: float = 5.0
+    rehearsed: bool = False  # whether its event is made up
 
 
 @dataclass(frozen=True)

@@ -303,7 +303,9 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
             messages.append(Message(f"{', '.join(names)}: {words(new)}", hosts=tuple(names), is_theirs=is_theirs, in_table=is_listed))
 
     for event in late:
-        why = f"{event.label}: not over when handle_events_timeout ({run.timeout:g} s) ran out"
+        # A rehearsal has a time of its own.
+        after = f"not over after {run.timeout:g} s" if run.rehearsed else f"not over when handle_events_timeout ({run.timeout:g} s) ran out"
+        why = f"{event.label}: {after}"
         messages.append(Message(f"{why}{_waited_for(event, statuses)}", why))
     # A mistake in the settings of a group is told once, not for each of its hosts.
     for reason in dict.fromkeys(reason for host in hosts for reason in host.fatal):

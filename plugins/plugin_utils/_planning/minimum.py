@@ -28,15 +28,16 @@ def must_yield(host: Host, events: Sequence[Event], now: float) -> bool:
     return any(event.may_come for event in events) or (at is not None and now >= at)
 
 
-def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str]) -> Reason | None:
+def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], held: bool = False) -> Reason | None:
     """Which of the groups that share its requests would have too few servers in service without the host; None if none would.
 
-    C(leaving): names of the hosts that still serve and will not for long. A group in which the host is not by its own name is not asked:
-    waiting brings it no other server.
+    C(leaving): names of the hosts that still serve and will not for long. C(held): of the places that are held out, as their groups are without the host
+    now. A group in which the host is not by its own name is not asked: waiting brings it no other server.
     """
     named = {place.group.key for place in host.places if place.group and place.by_name}
     for place in host.places:
-        if not (place.serves or place.may_serve) or place.owner or not place.group or place.group.key not in named:
+        is_meant = place.condition == HELD if held else place.serves or place.may_serve
+        if not is_meant or place.owner or not place.group or place.group.key not in named:
             continue
         # They may be in rotation as yet.
         theirs = _members(place.group, (left for other in hosts.values() if other is not host and other.name in leaving for left in other.places))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
@@ -19,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum i
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Turn, Variables
 
 OPTIONS: Specs = {
@@ -33,6 +34,11 @@ WITHIN_DRAIN = 60.0
 """Seconds beyond the time for draining after which a host is given back."""
 MARGIN = 60.0
 """Seconds between the end of that and the moment from which the minimum in service would no longer count."""
+WAIT_MORE = 30.0
+"""Seconds beyond the time in which a balancer must have noticed that others are back, in which a host waits for those if they fail once more."""
+POOL_EVERY = 10.0
+"""Seconds between two looks at the others of a pool that no balancer tells, while a host is out."""
+WHEN_OTHERS_SERVE = "run it again when enough others are in service"
 NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
 VERSION = "2020-07-01"
 STAGES = ("out", "drained", "approved", "back")
@@ -82,9 +88,18 @@ def event(options: Options, begun: Json) -> Json:
     }
 
 
+def if_interrupted(name: str) -> str:
+    """What a person must know before a host goes out.
+
+    An interrupted run can tell it no more. Ansible sends SIGINT to its workers, which end at once, and calls no method of a callback; an action's own handler
+    would have a second at most, and what it shows is lost as soon as the main process has stopped to read from its workers.
+    """
+    return f"{name}: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target={name} give it back"
+
+
 def unreached(real: Json) -> str:
     """A sentence if a host cannot be reached; otherwise empty. C(real): the result of M(graceful.azure.scheduled_events_info)."""
-    return f"it cannot be reached: {real.get('msg')}" if real.get("unreachable") else ""
+    return f"it cannot be reached: {real.get('msg')}; run it again when it can, or leave it out of the target" if real.get("unreachable") else ""
 
 
 def standing(real: Json) -> str:
@@ -102,7 +117,7 @@ def held(looks: Iterable[Json]) -> str:
 def unread(looks: Iterable[Json]) -> str:
     """A sentence if a machine could not be looked at; otherwise empty. C(looks): as above, each with the machine as C(item)."""
     found = [f"{look['item']}: {look.get('msg') or 'no answer'}" for look in looks if "duties" not in look]
-    return f"its duties could not be looked at ({'; '.join(found)})" if found else ""
+    return f"its duties could not be looked at ({'; '.join(found)}): run it again when these machines answer" if found else ""
 
 
 def unproven(looks: Iterable[Json]) -> str:
@@ -260,11 +275,71 @@ def pool_turns(name: str, plan: Json, told: Mapping[str, Json]) -> list[Turn]:
     return [*looks, *({"name": look["name"], "machine": look["machine"], "farewell": True} for look in looks if look["machine"] != name)]
 
 
-def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> str:
-    """A sentence if too few others of its pools would serve without a host; otherwise empty. C(looks): what C(pool_turns) have returned, by key."""
+def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float, held: bool = False) -> str:
+    """A sentence if too few others of its pools would serve without a host; otherwise empty. C(looks): what C(pool_turns) have returned, by key.
+    C(held): whether it is out already."""
     hosts = _met(plan, told, looks, now)
-    short = below_minimum(hosts[name], hosts, ()) if looks else None
-    return "; ".join([*hosts[name].traffic.mistakes, *([short.text] if short else [])])
+    short = below_minimum(hosts[name], hosts, (), held) if looks else None
+    # What is wrong with its own places, the passes tell.
+    return "; ".join([*(() if held else hosts[name].traffic.mistakes), *([short.text] if short else [])])
+
+
+def coming_back(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> tuple[float, list[str]]:
+    """How many seconds a host must wait until enough others of its pools serve, and the line that says so. No time if waiting does not help. The arguments:
+    as for C(too_few)."""
+    noticed = {key: dict(look, passing_for=None) for key, look in looks.items()}
+    if too_few(name, plan, told, noticed, now):
+        return 0.0, []
+    places = _met(plan, told, looks, now)[name].places
+    joining = {server["server"]: server["joins_in"] for place in places if place.group for server in place.group.servers if server.get("joins_in")}
+    joining.pop(name, None)
+    seconds = max(joining.values(), default=0.0)
+    if not joining:
+        return 0.0, []
+    names = f"{listed(list(joining))} {'is' if len(joining) == 1 else 'are'}"
+    return seconds, [f"{name}: waits until {clock(now + seconds, now)}, when the balancer must have noticed that {names} back"]
+
+
+def begin_in_pool(name: str, begun: Json, looks: Mapping[str, Json], now: float) -> tuple[Json, float, list[str]]:
+    """What the phase C(pool) returns, the seconds that it waits before that, and lines. C(begun): what the phase before has returned. C(looks): as above."""
+    short = too_few(name, begun, begun["told"], looks, now)
+    if not short:
+        return dict(begun, begins=True, again=False), 0.0, []
+    seconds, lines = coming_back(name, begun, begun["told"], looks, now)
+    until = begun.get("wait_until") or now + seconds + WAIT_MORE
+    if not seconds or now + seconds > until:
+        return {"begins": False, "rehearsed": {"real": begun["real"], "problem": f"not begun: {short}; {WHEN_OTHERS_SERVE}"}}, 0.0, []
+    return dict(begun, begins=False, again=True, wait_until=until), seconds, lines
+
+
+def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, list[str]]:
+    """What a pass of a rehearsal returned, and lines. While the host is out, the others of its pools must serve as they had to before: otherwise the passes
+    end, and the host goes back. Its event is made up, so it need not stay out.
+
+    C(begun): what the phase C(begin) returned.
+    """
+    decision, looks = result["hosts"][name], result["seen"]["balancers"]
+    if result["finished"] or result.get("to_do") or not decision["events"] or decision["state"] not in ("draining", "ready"):
+        return result, []
+    others = [turn for turn in begun["turns"][name] if "key" in turn and turn["machine"] != name]
+    mine = result["turns"][name]
+    if any(turn["key"] not in looks or now - looks[turn["key"]]["at"] >= POOL_EVERY for turn in others):
+        # A look at the host may wait, so they come after it.
+        mine = [*mine, *others]
+    short = too_few(name, begun, begun["told"], looks, now, held=True) if all(turn["key"] in looks for turn in others) else ""
+    if short:
+        hosts = {**result["hosts"], name: dict(decision, step=None)}
+        why = f"put back before its approval: {short}; {WHEN_OTHERS_SERVE}"
+        ended = {"finished": True, "hosts": hosts, "turns": {name: []}, "files": {}, "broken_off": why}
+        return {**result, **ended}, [f"{name}: goes back on duty now: {short}"]
+    if (decision["step"] or {}).get("role") == "approve_event" and any(looks.get(turn["key"], {}).get("rested", True) for turn in others):
+        # It is approved in the next pass, if they still serve.
+        mine = [*(_without_acts(turn) for turn in result["turns"][name] if "options" in turn), *others]
+    return {**result, "turns": {name: mine}}, []
+
+
+def _without_acts(turn: Turn) -> Turn:
+    return {key: value for key, value in turn.items() if key != "acts"}
 
 
 def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:
@@ -273,6 +348,7 @@ def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: f
     return observe(read_document({"now": now, "pass": 0, "run": plan["run"], "settings": plan["settings"], "hosts": hosts, "balancers": looks})).hosts
 
 
-def not_approved(reason: str, times: Json, timeout: float) -> str:
-    """Why a host did not come to its approval."""
-    return f"not approved within {duration(timeout)}: {reason}" if times["approved"] is None else ""
+def not_approved(decision: Json, times: Json, timeout: float) -> str:
+    """Why a host did not come to its approval. C(decision): that of the last pass."""
+    again = "; run it again when that is over" if decision["state"] == "waiting" else ""
+    return f"not approved within {duration(timeout)}: {decision['reason']}{again}" if times["approved"] is None else ""

@@ -674,6 +674,16 @@ def test_what_a_killed_rehearsal_left_is_told_as_rehearsed():
     assert result(outcome, "e1")["outcome"] == "cancelled" and _table(outcome)[0] == "rehearsed Reboot e1 (vm_web1): over"
 
 
+@pytest.mark.parametrize(("rehearsed", "said"), [(True, "not over after 10 s"), (False, "not over when handle_events_timeout (10 s) ran out")])
+def test_no_option_is_named_that_a_rehearsal_does_not_read(rehearsed, said):
+    model = Model(timeout=10.0)
+    model.run["rehearsed"] = rehearsed
+    model.announce("e1", "web1", description=REHEARSAL)
+    model.servers["lb1"]["web1"]["sessions"] = 1
+    outcome = model.finish()
+    assert any(f"rehearsed Reboot e1: {said}" in message for message in outcome["messages"]), outcome["messages"]
+
+
 def test_nobody_says_of_a_rehearsed_event_that_azure_starts_it():
     model = Model()
     model.announce("e1", "web1", description=REHEARSAL)

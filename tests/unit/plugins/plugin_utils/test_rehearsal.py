@@ -11,6 +11,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 
+from tests.support.checkout import ROOT
+
 REAL = {"events": [], "resource_name": "vm-1", "document_incarnation": 7}
 OPTIONS = {"rehearse_event_type": "Reboot", "rehearse_notice": 900.0}
 
@@ -82,6 +84,13 @@ def pool(names=("web1", "web2"), minimum=1, **passes):
     return {"settings": settings, "run": run}, {name: {"resource_name": f"vm-{name}", "unanswered": None} for name in names}, looks
 
 
+@pytest.mark.parametrize("file", ["rehearse.yml", "tasks/rehearse_event.yml", "tasks/rehearse_back.yml"])
+def test_the_time_of_a_look_is_the_one_that_its_message_names(file):
+    """It says: set handle_events_observe_timeout."""
+    tasks = (ROOT / "playbooks" / file).read_text().split("graceful.azure.check_settings:")[1:]
+    assert tasks and all('observe_timeout: "{{ handle_events_observe_timeout | default(5) }}"' in task.partition("register:")[0] for task in tasks)
+
+
 class TestThePoolOfAProbe:
     """A run for one host sees none of the others, and its balancer tells nothing."""
 
@@ -116,6 +125,106 @@ class TestThePoolOfAProbe:
         plan, told, looks = pool()
         told["web2"]["unanswered"] = "status 500"
         assert "web2: status 500" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+
+
+class TestWhoComesBack:
+    """A rehearsal right after an event begins once the balancer must have noticed that the others are back."""
+
+    def joining(self, minimum=1, **passing_for):
+        plan, told, looks = pool(["web1", "web2", "web3"], minimum)
+        for name, seconds in passing_for.items():
+            looks[f"{name} health_probe-/run/out"]["passing_for"] = seconds
+        return rehearsal.too_few("web1", plan, told, looks, 1000.0), rehearsal.coming_back("web1", plan, told, looks, 1000.0)
+
+    def test_they_are_waited_for_and_the_line_says_whom_and_until_when(self):
+        short, (seconds, (line,)) = self.joining(2, web2=10.0)
+        assert "the balancer notices within 2 s that it passes" in short and seconds == pytest.approx(2.0)
+        assert line.startswith("web1: waits until ") and line.endswith(", when the balancer must have noticed that web2 is back")
+        _short, (seconds, (line,)) = self.joining(2, web2=10.0, web3=4.0)
+        assert seconds == pytest.approx(8.0) and line.endswith("that web2, web3 are back")
+
+    def test_nobody_is_waited_for_if_that_does_not_help(self):
+        plan, told, looks = pool(["web1", "web2", "web3"], 2, web3=False)
+        looks["web2 health_probe-/run/out"]["passing_for"] = 10.0
+        assert rehearsal.too_few("web1", plan, told, looks, 1000.0) and rehearsal.coming_back("web1", plan, told, looks, 1000.0) == (0.0, [])
+        plan, told, looks = pool(web2=False)
+        assert rehearsal.coming_back("web1", plan, told, looks, 1000.0) == (0.0, [])
+
+    def test_they_are_looked_at_again_and_the_wait_has_an_end(self):
+        plan, told, looks = pool()
+        begun, other = {**plan, "told": told, "real": REAL, "begins": True}, looks["web2 health_probe-/run/out"]
+        other["passing_for"] = 10.0
+        found, seconds, lines_ = rehearsal.begin_in_pool("web1", begun, looks, 1000.0)
+        assert (found["begins"], found["again"]) == (False, True) and seconds == pytest.approx(2.0) and len(lines_) == 1
+        # It failed once more meanwhile.
+        assert rehearsal.begin_in_pool("web1", found, looks, 1030.0)[0]["again"]
+        late, seconds, _lines = rehearsal.begin_in_pool("web1", found, looks, 1031.0)
+        assert not late["begins"] and "again" not in late and seconds == 0.0
+        assert late["rehearsed"]["problem"].startswith("not begun: it is too early to count the pool")
+        assert late["rehearsed"]["problem"].endswith("; run it again when enough others are in service")
+        other["passing_for"] = 12.0
+        found, seconds, _lines = rehearsal.begin_in_pool("web1", found, looks, 1002.0)
+        assert (found["begins"], found["again"], seconds) == (True, False, 0.0)
+
+    def test_who_waits_for_the_minimum_until_the_end_is_told_what_to_do(self):
+        decision = {"state": "waiting", "reason": "1 of 2 in service in www on lb1, 1 must stay"}
+        said = "not approved within 3 min: 1 of 2 in service in www on lb1, 1 must stay; run it again when that is over"
+        assert rehearsal.not_approved(decision, times(approved=None), 180.0) == said
+        assert rehearsal.not_approved(decision, times(), 180.0) == ""
+        assert rehearsal.not_approved({"state": "draining", "reason": "1 session"}, times(approved=None), 180.0).endswith(": 1 session")
+
+
+class TestThePoolWhileAHostIsOut:
+    """Its event is made up. So it goes back if the others do not serve as they had to before."""
+
+    def a_pass(self, state="draining", step=None, events=("E",), at=1000.0, rested=False, **passes):
+        plan, told, looks = pool(**passes)
+        own = looks["web1 health_probe-/run/out"]
+        own["answer"].update(state="failing", condition="held", held_by=["E"], failing_for=30.0)
+        own.update(passing_for=None, notice_left=0.0)
+        looks["web2 health_probe-/run/out"].update(at=at, rested=rested)
+        decision = {"state": state, "events": list(events), "step": step, "reason": "1 connection"}
+        mine = {"name": "look at web1", "options": {}, "acts": ["an act"]}
+        result = {"finished": False, "hosts": {"web1": decision}, "seen": {"hosts": {}, "balancers": looks}, "turns": {"web1": [mine]}, "files": {}}
+        begun = {**plan, "told": told, "turns": {"web1": rehearsal.pool_turns("web1", plan, told)}}
+        return result, begun
+
+    def machines(self, result):
+        return [turn.get("machine") for turn in result["turns"]["web1"]]
+
+    @pytest.mark.parametrize("state", ["draining", "ready"])
+    def test_it_goes_back_if_another_one_fails(self, state):
+        result, begun = self.a_pass(state, {"role": "approve_event"}, web2=False)
+        ended, (line,) = rehearsal.watched("web1", result, begun, 1001.0)
+        assert ended["finished"] and ended["turns"] == {"web1": []} and ended["hosts"]["web1"]["step"] is None
+        assert line.startswith("web1: goes back on duty now: 0 of 2 in service in the pool") and "web2: status 503" in line
+        assert ended["broken_off"].startswith("put back before its approval: 0 of 2 in service")
+        assert ended["broken_off"].endswith("; run it again when enough others are in service")
+
+    @pytest.mark.parametrize(("state", "events"), [("waiting", ["E"]), ("approved", ["E"]), ("restoring", []), ("draining", [])])
+    def test_before_and_after_that_the_passes_go_on(self, state, events):
+        """It is not out, or it goes back already."""
+        result, begun = self.a_pass(state, events=events, web2=False)
+        assert rehearsal.watched("web1", result, begun, 1001.0) == (result, [])
+
+    def test_the_others_are_looked_at_again_and_again(self):
+        result, begun = self.a_pass()
+        assert self.machines(rehearsal.watched("web1", result, begun, 1001.0)[0]) == [None]
+        assert self.machines(rehearsal.watched("web1", result, begun, 1000.0 + rehearsal.POOL_EVERY)[0]) == [None, "web2"]
+
+    def test_nobody_is_taken_for_failed_before_the_first_look(self):
+        result, begun = self.a_pass()
+        del result["seen"]["balancers"]["web2 health_probe-/run/out"]
+        found, lines = rehearsal.watched("web1", result, begun, 1001.0)
+        assert not found["finished"] and lines == [] and self.machines(found) == [None, "web2"]
+
+    def test_nothing_is_approved_before_the_others_were_looked_at_in_the_same_pass(self):
+        step = {"role": "approve_event"}
+        result, begun = self.a_pass("ready", step, rested=True)
+        found, _lines = rehearsal.watched("web1", result, begun, 1001.0)
+        assert self.machines(found) == [None, "web2"] and not any("acts" in turn for turn in found["turns"]["web1"])
+        result, begun = self.a_pass("ready", step)
+        assert rehearsal.watched("web1", result, begun, 1001.0)[0]["turns"] == result["turns"]
 
 
 def test_the_table_of_hosts_that_are_as_they_were_found():
@@ -175,7 +284,10 @@ def test_what_keeps_a_host_from_being_rehearsed():
     event = {"event_type": "Freeze", "event_id": "E", "resources": ["vm-1", "vm-2"]}
     assert rehearsal.standing({"events": [event]}) == "its metadata service shows Freeze E (vm-1, vm-2): rehearse when no event stands"
     assert rehearsal.standing(REAL) == rehearsal.standing({"failed": True, "msg": "no route"}) == ""
-    assert rehearsal.unreached({"unreachable": True, "msg": "no route"}) == "it cannot be reached: no route" and rehearsal.unreached(REAL) == ""
+    assert (
+        rehearsal.unreached({"unreachable": True, "msg": "no route"}).startswith("it cannot be reached: no route; run it again when")
+        and rehearsal.unreached(REAL) == ""
+    )
     assert "held for E" in rehearsal.held([a_look("out", held_by=["E"])]) and rehearsal.held([a_look()]) == ""
     assert rehearsal.unproven([a_look(problem="no folder")]) == "haproxy on lb1: no folder"
     assert rehearsal.unproven([a_look(), a_look("out", problem="no folder")]) == ""
@@ -183,7 +295,15 @@ def test_what_keeps_a_host_from_being_rehearsed():
         {"answered": False, "reason": "http://localhost:81/health: Connection refused"}
     )
     assert rehearsal.unanswered({"answered": True, "reason": None}) == rehearsal.unanswered({"skipped": True}) == ""
-    assert rehearsal.unread([a_look(), {"item": "lb2", "msg": "no route"}]) == "its duties could not be looked at (lb2: no route)"
+    assert (
+        rehearsal.unread([a_look(), {"item": "lb2", "msg": "no route"}])
+        == "its duties could not be looked at (lb2: no route): run it again when these machines answer"
+    )
+
+
+def test_who_interrupts_a_rehearsal_has_been_told_what_to_type():
+    told = "web1: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target=web1 give it back"
+    assert rehearsal.if_interrupted("web1") == told
 
 
 def test_requests_are_told_only_by_a_process_that_counted_all_the_time():
