@@ -141,6 +141,8 @@ def why_not_approve(event: Event, is_ours: bool, own_name: str | None, ready: Co
         yield "event_details", "%s was to be approved as %s and is %s now" % (label, clip(event_type), clip(str(event["event_type"])))
     names = None if ready is None else {name.strip().lower() for name in ready}
     unready = [name for name in event["resources"] if names is not None and name.lower() not in names]
+    if names is not None and not event["resources"]:
+        yield "ready_resources", "%s names nobody, so nobody knows who must be ready" % label
     if unready:
         yield "ready_resources", "%s names %s, which is not said to be ready" % (label, clip(", ".join(unready)))
 

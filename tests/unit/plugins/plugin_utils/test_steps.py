@@ -202,6 +202,7 @@ class TestApprovedWithoutTheHost:
         [
             ({"resources": ["web2"]}, "names 'web2' and not this host, which is 'web1'"),
             ({"resources": ["web1", "web2"]}, "names 'web2', which is not said to be ready"),
+            ({"resources": []}, "names nobody, so nobody knows who must be ready"),
             ({"event_status": "Completed"}, "has the status 'Completed'; only one that is Scheduled can be approved"),
         ],
     )
