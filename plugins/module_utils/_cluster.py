@@ -157,9 +157,11 @@ class Tools:
         return answer[0]
 
     def accepts(self, host: str, port: int) -> bool:
-        """Whether somebody accepts TCP connections there."""
+        """Whether somebody accepts TCP connections there, or may: who has too much to do does not answer in time."""
         try:
             socket.create_connection((host, port), CONNECT_SECONDS).close()
+        except socket.timeout:
+            return True
         except OSError:
             return False
         return True

@@ -31,8 +31,8 @@ USAGE, CHECK_FAILED = 64, 69
 LEADERS = "length(rabbit_amqqueue:list_local_leaders())."
 # The connections between nodes and of the command line tools.
 BETWEEN_NODES = ("clustering", "clustering/ssl")
-# Where a listener of all addresses is found on the host itself.
-ANY = {"::": "::1", "0.0.0.0": "127.0.0.1"}
+# Where a listener of all addresses is found on the host itself. That of IPv6 also takes connections over IPv4, even where the host has no IPv6 address.
+ANY = {"::": ("::1", "127.0.0.1"), "0.0.0.0": ("127.0.0.1",)}
 # RabbitMQ's own checks, and what would become of the queues that they name.
 CHECKS = (
     ("check_if_node_is_quorum_critical", "would lose their majority"),
@@ -128,7 +128,7 @@ class RabbitMQ(Member):
         if connections:
             return "%s to %s" % (plural(connections, "client connection"), node)
         # RabbitMQ lists a listener also when it is suspended.
-        ports = [port for address, port in doors if self.tools.accepts(ANY.get(address, address), port)]
+        ports = [port for address, port in doors if any(self.tools.accepts(host, port) for host in ANY.get(address, (address,)))]
         if ports:
             return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in ports))
         out = (_said(leaders[0], "rabbitmqctl", "eval") if leaders else self._run("rabbitmqctl", "eval", LEADERS)).strip()

@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import os
+import socket
 import threading
 import time
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _cluster
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import MemberError, Tools, ids_in, tls_context, with_ids
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
@@ -466,6 +469,22 @@ class TestTools:
             Tools().request("GET", "ftp://127.0.0.1/")
         with pytest.raises(MemberError, match="GET https:///x failed: it is no URL that begins with http:// or https:// and a host"):
             Tools().request("GET", "https:///x")
+
+    def test_a_port_that_does_not_answer_in_time_may_take_connections(self, monkeypatch):
+        """Its queue of new connections is full. One where nobody listens refuses at once."""
+        monkeypatch.setattr(_cluster, "CONNECT_SECONDS", 0.3)
+        with contextlib.ExitStack() as stack:
+            server = stack.enter_context(socket.socket())
+            server.bind(("127.0.0.1", 0))
+            place = server.getsockname()
+            assert not Tools().accepts(*place)
+            server.listen(0)
+            assert Tools().accepts(*place)
+            for _each in range(4):
+                client = stack.enter_context(socket.socket())
+                client.setblocking(False)
+                client.connect_ex(place)
+            assert Tools().accepts(*place)
 
     def test_a_file_with_a_secret(self, tmp_path):
         (tmp_path / "token").write_text("abc \nrest\n")

@@ -118,7 +118,13 @@ class TestLook:
         assert (seen.ours, seen.serves, seen.left) == (True, False, None)
         assert seen.foreign == "The node rabbit@web1 is in maintenance mode already."
         # RabbitMQ lists the listeners all the same, so they are tried: those of clients, and not that of the nodes.
-        assert tools.tried == [("127.0.0.1", 5672), ("127.0.0.1", 61613), ("::1", 15672)]
+        assert tools.tried == [("127.0.0.1", 5672), ("127.0.0.1", 61613), ("::1", 15672), ("127.0.0.1", 15672)]
+
+    def test_a_listener_of_all_addresses_where_the_host_has_no_ipv6(self, tools):
+        """With the sysctl disable_ipv6 nothing leads to ::1, and a listener at :: goes on taking connections over IPv4."""
+        tools.says(STATUS, 0, answer("drained.json"), "")
+        tools.accepts = lambda host, port: (host, port) == ("127.0.0.1", 15672)
+        assert look(tools)[1].left == "rabbit@web1 still takes client connections at port 15672"
 
     def test_what_is_left(self, tools):
         tools.says(STATUS, 0, changed("drained.json", totals={"connection_count": 1}), "")
