@@ -88,14 +88,20 @@ class Former(NamedTuple):
     # Their clients. Whatever these ask next may come to any server that the process has in rotation.
     clients: tuple[Clients, ...] = ()
 
+    @property
+    def lasting(self) -> str | None:
+        """Why that does not pass by itself, a sentence, which is told before an event, too; None if it does."""
+        accepting = [str(one.pid) for one in self.clients if one.accepts]
+        if accepting and not self.unknown:
+            return "process %s of HAProxy accepts clients on the same ports as the one that answers, and may send them to it" % ", ".join(accepting)
+        return self.unknown
+
     def problem(self, told: Collection[str] = ()) -> str | None:
         """Why more may come to a server, a sentence; None if nothing more can. ``told``: the processes in which it is out, by their identities."""
         waiting = [one for one in self.clients if one.process not in told]
-        if self.unknown or not waiting:
-            return self.unknown
-        accepting = [str(one.pid) for one in waiting if one.accepts]
-        if accepting:
-            return "process %s of HAProxy accepts clients on the same ports as the one that answers, and may send them to it" % ", ".join(accepting)
+        lasting = self._replace(clients=tuple(waiting)).lasting
+        if lasting or not waiting:
+            return lasting
         clients = plural(sum(one.number for one in waiting), "client")
         return "%s of process %s of HAProxy from before a reload may still send requests to it" % (clients, ", ".join(str(one.pid) for one in waiting))
 

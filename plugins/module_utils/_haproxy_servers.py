@@ -124,6 +124,11 @@ class HaproxyState:
             out = [one.process for one in self._former.clients if one.process in told and self._is_out(one.pid, key)]
             self.servers[key].uncounted = self._former.problem(out)
 
+    @property
+    def hidden(self) -> str | None:
+        """Why nobody can tell that a server has no session, as long as something is not mended; None if that can be told."""
+        return self._former.lasting if self._former else None
+
     def _is_out(self, pid: int, key: Key) -> bool:
         """Whether a server is still out in a former process in which it was out, as far as that process can be asked."""
         there = self._ask(pid)

@@ -238,6 +238,7 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
     return {
         "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
+        "hidden": seen.hidden,
         "passes": passes(seen),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
@@ -256,6 +257,7 @@ def observe_absent(store: Store) -> dict[str, Any]:
     return {
         "process": None,
         "level": None,
+        "hidden": None,
         "backends": [],
         "servers": [],
         "passes": [],

@@ -378,7 +378,9 @@ def _count(machine: MachineObservation, total: int, quiet_for: float) -> Count:
 
 
 def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation) -> Iterator[str]:
-    """Sentences about servers of the host's name that lead elsewhere."""
+    """Sentences about servers of the host's name that lead elsewhere, and about what keeps anybody from knowing whether a server is idle."""
+    if machine.result.get("hidden"):
+        yield f"balancer {name}: {machine.result['hidden']}. As long as this is so, the host never counts as idle"
     for line in _passes(settings, machine):
         if line["unresolved"]:
             yield f"nobody knows whether {pass_name(name, line)} leads to it: {line['unresolved']}"

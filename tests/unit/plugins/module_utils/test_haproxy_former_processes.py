@@ -314,6 +314,8 @@ def test_clients_of_all_its_listeners(proc):
     told = [identity(pid, proc.path) for pid in (7, 9)]
     assert former.problem(told[:1]) == "2 clients of process 9 of HAProxy from before a reload may still send requests to it"
     assert former.problem(told) is None
+    # They go by themselves.
+    assert former.lasting is None
     # Another process with this id, or the same one in another boot of the machine.
     assert former.problem([one.replace("9995", "9994") for one in told] + [one + "another" for one in told]) == former.problem()
 
@@ -329,6 +331,7 @@ def test_one_that_still_accepts_clients(proc, command):
         proc.process(pid, line, sockets=[pid], tcp=ROW % (place, NOBODY, "0A", pid))
     former = former_connections(10, 50, proc=proc.path)
     assert former.problem() == "process 9 of HAProxy accepts clients on the same ports as the one that answers, and may send them to it"
+    assert former.lasting == former.problem()
     # The server was out in it before the other one was started.
     assert former.problem([identity(9, proc.path)]) is None
 

@@ -233,6 +233,16 @@ def test_one_that_bears_the_name_of_another_target_asks_for_a_person():
     assert outcome["hosts"]["web2"]["step"] is None
 
 
+def test_what_keeps_anybody_from_counting_is_told_before_the_event():
+    """Such as a former process that cannot be seen. The host would go out and never count as idle."""
+    model = Moving()
+    shown = model.observe_balancer
+    model.observe_balancer = lambda lb: dict(shown(lb), hidden="process 9 of HAProxy cannot be seen from here")
+    told = "balancer lb1: process 9 of HAProxy cannot be seen from here. As long as this is so, the host never counts as idle"
+    assert model.go()["warnings"] == [f"{name}: {told}" for name in ("web1", "web2", "web3")]
+    assert model.go()["warnings"] == [], "once is enough"
+
+
 class TestTheNameInAnotherBackend:
     """A server of the host's name in the backend api leads to C(address)."""
 
