@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action 
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import history
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.page import history_lines
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import VERSION
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import check_version
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 
 display = Display()
@@ -37,8 +37,7 @@ class ActionModule(ControllerAction):
             try:
                 with open(path, encoding="utf-8") as stream:
                     report = json.load(stream)
-                if report["version"] != VERSION:
-                    raise ValueError(f"it has version {report['version']!r}, and this release reads {VERSION}")
+                check_version(report)
                 history([report])
                 reports.append(report)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

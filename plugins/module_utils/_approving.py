@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._absence import AGA
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import READY_LONG_AGO, fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Approval:
                 if last_post is not None and self.client.monotonic() > last_post:
                     raise RefusedError("No time was left to approve. Nothing was approved.")
                 if ready_until is not None and self.now() > ready_until:
-                    raise RefusedError("It was too long ago that everybody was found ready. Nothing was approved.")
+                    raise RefusedError(READY_LONG_AGO)
                 try:
                     self.client.post_events(document, deadline)
                 except ImdsStatusError as error:

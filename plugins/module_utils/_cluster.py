@@ -413,7 +413,7 @@ class Members(Driver[Seen]):
             "state": hold.seen.state,
             "found": hold.shown["found"] if hold.shown else None,
             "held_by": holders(hold.record),
-            "condition": CHANGED_MEANWHILE if hold.conflict and not hold.acted else self.condition(hold.record, hold.seen),
+            "condition": self.came_to(hold, hold.seen),
         }
 
     def untouched(self, hold: Hold[Seen]) -> bool:

@@ -152,8 +152,7 @@ class HealthAnswers(Driver[Seen]):
         """What the modules return of a health answer."""
         action = self._named(hold)
         seen = action.look(hold.record, self._boot_id)
-        condition = CHANGED_MEANWHILE if hold.conflict else self.condition(hold.record, seen)
-        return describe(action, seen, hold.record, condition, self._boot_id, self._clock())
+        return describe(action, seen, hold.record, self.came_to(hold, seen), self._boot_id, self._clock())
 
     def untouched(self, hold: Hold[Seen]) -> bool:
         # A command that failed may have done a part of its work.

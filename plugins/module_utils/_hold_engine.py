@@ -114,6 +114,10 @@ class Driver(Generic[State]):
         """What a module returns of the thing."""
         raise NotImplementedError
 
+    def came_to(self, hold: Hold[State], seen: State) -> str:
+        """The condition that a module returns. A thing that somebody else changed, and that was brought to where it belongs, is there."""
+        return CHANGED_MEANWHILE if hold.conflict and not hold.acted else self.condition(hold.record, seen)
+
     def shortages(self, holds: list[Hold[State]]) -> list[str]:
         """Why nothing may be held now: too few would stay in service. One sentence each."""
         return []

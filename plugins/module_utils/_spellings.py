@@ -47,6 +47,8 @@ OWNER_OF_EVENTS = (
     r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z"
 )
 OWNER_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM"
+# Why nothing is approved any more, whomever the approval is sent to.
+READY_LONG_AGO = "It was too long ago that everybody was found ready. Nothing was approved."
 
 
 def canonical(address: int | str | IPv4Address | IPv6Address) -> str:

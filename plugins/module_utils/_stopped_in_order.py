@@ -239,8 +239,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
             self.shown(hold.seen),
             found=hold.shown["found"] if hold.shown else None,
             held_by=holders(hold.record),
-            # A thing that somebody else changed, and that was brought to where it belongs, is there.
-            condition=CHANGED_MEANWHILE if hold.conflict and not hold.acted else self.condition(hold.record, hold.seen),
+            condition=self.came_to(hold, hold.seen),
         )
 
     def untouched(self, hold: Hold[State]) -> bool:

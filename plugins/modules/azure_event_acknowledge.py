@@ -109,7 +109,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     NotPermittedError,
     check_id,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS, READY_LONG_AGO
 
 API_VERSION = "2025-11-01"
 ROLE = "Scheduled Events Contributor"
@@ -148,7 +148,7 @@ def run(params, check_mode, clock=time.time):
         # Azure may refuse it for a while, and then it must not be sent too late.
         timeout = min(timeout, params["ready_until"] - clock())
     if timeout <= 0:
-        raise ValueError("It was too long ago that everybody was found ready. Nothing was approved.")
+        raise ValueError(READY_LONG_AGO)
     if not check_mode:
         client = Client(params, timeout)
         for number, event_id in enumerate(event_ids):

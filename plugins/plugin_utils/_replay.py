@@ -90,10 +90,15 @@ def replay(recorded: Json) -> Json:
         "pass": number,
         "time": now,
         "run_started": started,
-        "hosts": {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()},
+        "hosts": recorded_of(outcome),
         "events": outcome["events"],
         "differences": _differences(recorded, outcome),
     }
+
+
+def recorded_of(outcome: Json) -> Json:
+    """What the journal keeps of the decisions of a pass."""
+    return {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
 
 
 def _differences(recorded: Json, outcome: Json) -> list[str]:

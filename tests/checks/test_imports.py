@@ -95,6 +95,24 @@ def test_no_two_files_have_the_same_function():
     assert [names for names in found.values() if len({name.partition(":")[0] for name in names}) > 1] == []
 
 
+def sentences_in(path):
+    """The texts of a file that people may read. A docstring is none of them."""
+    tree = ast.parse((PLUGINS / path).read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings and len(node.value) > 35 and " " in node.value:
+            yield node.value
+
+
+def test_no_two_files_have_the_same_sentence():
+    """Otherwise one of them is changed some day, and the other is not."""
+    found = {}
+    for path in FILES:
+        for sentence in sentences_in(path):
+            found.setdefault(sentence, set()).add(path)
+    assert {sentence: paths for sentence, paths in found.items() if len(paths) > 1} == {}
+
+
 def layer(path):
     return next((number for number, patterns in enumerate(LAYERS) if any(fnmatch(path, pattern) for pattern in patterns)), None)
 

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Act, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, NO_NAME, OUT, Act, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -139,7 +139,7 @@ def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> di
     """The options of the member in their types."""
     name = params["name"]
     if name is not None and not name.strip():
-        raise ValueError("name is empty: give the hold a name.")
+        raise ValueError(NO_NAME)
     options, mistakes = check_options(types[params["type"]], params["options"] or {})
     if mistakes:
         raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")

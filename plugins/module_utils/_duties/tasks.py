@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD, OPTIONS, option_mistakes, record_of_tasks
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, holding
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, NO_NAME, OUT, Duty, holding
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
@@ -121,7 +121,7 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     """Write or remove records of these names. C(journal): what the journal of the host is told after that."""
     names = list(dict.fromkeys(params["name"]))
     if not names or not all(name.strip() for name in names):
-        raise ValueError("name is empty: give the hold a name.")
+        raise ValueError(NO_NAME)
     told = put(machine.store(), request, names, params["done"], machine.boot_id() if params["this_boot"] else None)
     if params["journal"] and not machine.check_mode and not machine.note(params["journal"]):
         told["journal_missed"] = True

@@ -60,7 +60,8 @@ def _needs_files(values: Json) -> bool:
     return of_balancers or any(step["type"] == "tasks" for step in values["drain_host"]["steps"])
 
 
-def _act(part: str, module: str, **args: Any) -> Act:
+def as_act(part: str, module: str, **args: Any) -> Act:
+    """An act. What is None is left out of its options."""
     return {"part": part, "module": module, "args": {key: value for key, value in args.items() if value is not None}}
 
 
@@ -84,14 +85,14 @@ def _balancer(host: Host, direction: str, step: StepJson) -> Acts:
         if file:
             more["file"] = file
         found = provider.acts(settings, direction, hold, step)
-        acts.extend((machine, [dict(_act("balancer", module, **args), **more)]) for machine, module, args in found)
+        acts.extend((machine, [dict(as_act("balancer", module, **args), **more)]) for machine, module, args in found)
     return acts
 
 
 def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
     if step.get("witness"):
         return _approve_outside(step, host, run)
-    sent = _act(
+    sent = as_act(
         "sent",
         "approval_hold",
         event_ids=step["event_ids"],
@@ -108,14 +109,14 @@ def _approve_event(step: StepJson, host: Host, run: Run) -> Acts:
 
 def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     """The event is read again through another VM, and then approved without those that it names."""
-    seen = _act("seen", "scheduled_events_info", event_ids=step["event_ids"], request_timeout=max(APPROVING, run.observe_timeout))
+    seen = as_act("seen", "scheduled_events_info", event_ids=step["event_ids"], request_timeout=max(APPROVING, run.observe_timeout))
     timeout = None if step.get("patient") else max(APPROVING_OUTSIDE, run.observe_timeout)
     if host.settings.outside is None:
         raise AssertionError("otherwise the step would have no witness")
     machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
     kinds = {event_id: details.get("event_type") for event_id, details in step["event_details"].items()}
     expected = {event_id: {"event_type": kinds.get(event_id), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
-    return [(step["witness"], [seen]), (machine, [dict(_act("sent", module, **args), expected=expected)])]
+    return [(step["witness"], [seen]), (machine, [dict(as_act("sent", module, **args), expected=expected)])]
 
 
 def _drain_host(step: StepJson, host: Host, run: Run) -> Acts:
@@ -124,11 +125,11 @@ def _drain_host(step: StepJson, host: Host, run: Run) -> Acts:
     groups = groups_out(host.settings.drain_host.steps)
     first = [group for group in groups if group["first"]]
     if step["first"]:
-        return [(None, [*_of_steps(first, step, step.get("force")), _act("drained", "task_hold", name=[READY_TO_LEAVE], **_done(step))])]
+        return [(None, [*_of_steps(first, step, step.get("force")), as_act("drained", "task_hold", name=[READY_TO_LEAVE], **_done(step))])]
     # What came first is looked at, and is not begun again while the host is out.
     rest = [group for group in groups if group not in first]
     if step["idle"]:
-        return [(None, [*_of_steps(groups, step, step.get("force")), _act("drained", "task_hold", name=[DRAINED], **_done(step))])]
+        return [(None, [*_of_steps(groups, step, step.get("force")), as_act("drained", "task_hold", name=[DRAINED], **_done(step))])]
     return [(None, _of_steps([group for group in rest if not group["idle"]], step, step.get("force")))]
 
 
@@ -137,10 +138,10 @@ def _back(step: StepJson, host: Host) -> list[Act]:
     steps = host.settings.drain_host.steps
     undone = [given["record"] for given in steps if given.get("record") and given["out"] and not given["in"]]
     # First of all, because the records would tell the next run that all of it is done.
-    forgotten = _act("noted", "task_hold", name=[DRAINED, READY_TO_LEAVE, *undone], **_release(step))
+    forgotten = as_act("noted", "task_hold", name=[DRAINED, READY_TO_LEAVE, *undone], **_release(step))
     acts = [forgotten, *_of_steps(groups_in(steps, step["records"]), step, hold=_release(step), undone=undone)]
     only_back = [given["record"] for given in steps if given.get("record") and given["in"] and not given["out"]]
-    return [*acts, _act("drained", "task_hold", name=only_back, **_release(step))] if only_back else acts
+    return [*acts, as_act("drained", "task_hold", name=only_back, **_release(step))] if only_back else acts
 
 
 def _done(step: StepJson) -> Options:
@@ -163,12 +164,12 @@ def _of_steps(
     hold = hold or holding(step)
     for group in groups:
         kind = ON_HOST[group["type"]]
-        act = _act(part, kind.module, **kind.acts(group, hold, step), **({"force": force} if kind.asks_first else {}))
+        act = as_act(part, kind.module, **kind.acts(group, hold, step), **({"force": force} if kind.asks_first else {}))
         file = kind.file(group, hold)
         acts.append(dict(act, file=file) if file else act)
         if file and hold["state"] == "absent" and act["args"]["state"] == "present":
             # What goes back and never went out may undo any of these. So events that came meanwhile have them done again.
-            acts.append(_act("undone", "task_hold", name=[DRAINED, *undone], done=True, **hold))
+            acts.append(as_act("undone", "task_hold", name=[DRAINED, *undone], done=True, **hold))
     return acts
 
 
@@ -178,18 +179,18 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     groups = groups_in(steps, there)
     # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
     undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
-    inner = [_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
+    inner = [as_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
     inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
     if restore.ask and not (has_answered or _stays_out(step, host)):
-        inner.append(_act("answer", "wait_for_answer", **restore.ask))
+        inner.append(as_act("answer", "wait_for_answer", **restore.ask))
     outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last", undone=undone)
     over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
     if over:
-        outer.append(_act("forgotten", "task_hold", name=over, **_release(step)))
+        outer.append(as_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
-    outer.append(_act("restoring", "task_hold", name=[RESTORING], **holding(step)))
+    outer.append(as_act("restoring", "task_hold", name=[RESTORING], **holding(step)))
     return [(None, inner), *_balancer(host, "in", step), (None, outer)]
 
 

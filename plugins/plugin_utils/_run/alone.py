@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import RESTORING, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, as_act
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
@@ -522,8 +522,7 @@ def _look_for_begin(this: Pass, pending: list[str]) -> Json:
 def _read_by_witness(this: Pass, pause: float = 0.0) -> Json:
     """Have another VM of the set read the events."""
     ids, name = this.given or None, this.host.settings.resource_name
-    args = {"event_ids": ids, "affecting_host_only": ids is None, "resource_name": name}
-    seen = {"part": "seen", "module": "scheduled_events_info", "args": {key: value for key, value in args.items() if value is not None}}
+    seen = as_act("seen", "scheduled_events_info", event_ids=ids, affecting_host_only=ids is None, resource_name=name)
     return {"step": None, "turns": with_acts({this.name: []}, {this.name: [(this.used["witness"], [seen])]}, this.observed, {}), "pause": pause}
 
 

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._replay import RECORDED
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import recorded_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import FAULTS, Pass, Sink
@@ -68,8 +68,8 @@ def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder
 
 def line_of(world: Json, outcome: Json) -> Json:
     """A pass as the journal has it: what was observed, so that it can be planned again, and what came of it."""
-    hosts = {name: {key: decision[key] for key in RECORDED} for name, decision in outcome["hosts"].items()}
-    return {"time": world["now"], "pass": world["pass"], "hosts": hosts, "events": outcome["events"], "of_run": outcome["of_run"], "world": world}
+    of_outcome = {"hosts": recorded_of(outcome), "events": outcome["events"], "of_run": outcome["of_run"]}
+    return {"time": world["now"], "pass": world["pass"], **of_outcome, "world": world}
 
 
 def carried_on(result: Json) -> Json:

@@ -73,14 +73,19 @@ def _no_host() -> Json:
     return {"resource_name": None, "drain_limit": None, "states": [], "out": []}
 
 
+def check_version(report: Report) -> None:
+    """Raises C(ValueError) if another release wrote it."""
+    if report["version"] != VERSION:
+        raise ValueError(f"it has version {report['version']!r}, and this release reads {VERSION}")
+
+
 def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
     """What a run that begins takes over from a report: nothing if that run has finished, or if none of its events was in progress.
 
     C(name): of the page of the report. C(names): the targets of the new run. Raises C(KeyError), C(TypeError), C(ValueError), C(IndexError) or
     C(AttributeError) if this is no report.
     """
-    if report["version"] != VERSION:
-        raise ValueError(f"it has version {report['version']!r}, and this release reads {VERSION}")
+    check_version(report)
     run, targets = report["run"], set(names)
     events = [event for event in report["events"] if event["outcome"] == UNFINISHED and targets.intersection(event["hosts"])]
     if run["finished"] or not events:
