@@ -32,7 +32,7 @@ DEFAULT_PORTS = {"http": 80}
 # What the name of a duty, or of a node of a cluster, may be.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
-# Every machine has these addresses, so only the port tells the hosts behind them apart.
+# Every machine uses these addresses, so only the port tells the hosts behind them apart. Whoever uses another loopback address has chosen it for one host.
 LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -53,8 +53,21 @@ READY_LONG_AGO = "It was too long ago that everybody was found ready. Nothing wa
 
 def canonical(address: int | str | IPv4Address | IPv6Address) -> str:
     """The address in the form in which addresses are compared: an IPv4-mapped IPv6 address becomes an IPv4 address. Raises ValueError if it is none."""
+    return str(_parsed(address))
+
+
+def _parsed(address: int | str | IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     parsed = ipaddress.ip_address(address)
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+    return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+def leads_back(host: str) -> bool:
+    """Whether every machine reaches itself here: at localhost, at a loopback address, or at one that stands for all addresses of a machine."""
+    try:
+        address = _parsed(host)
+    except ValueError:
+        return host.lower() == "localhost"
+    return address.is_loopback or address.is_unspecified
 
 
 def normal_address(text: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,12 +74,8 @@ def _network_mistakes(action: str, auth: str, url: Any, prefix: str) -> list[str
         return [f"{prefix}url must not carry a user name or password."]
     if parts.scheme not in ("https", "http") or not parts.hostname or port == 0 or not re.match(r"[!-~]+\Z", url) or parts.fragment:
         return [f"{prefix}url must be like https://awx.example.com/..., not {url!r}."]
-    if parts.scheme == "http" and auth != HMAC and not _is_loopback(parts.hostname):
+    if parts.scheme == "http" and auth != HMAC and not leads_back(parts.hostname):
         return [f"{prefix}url {url!r} would send the {auth} unencrypted: it must begin with https://."]
     if action == AWX and (parts.query or not re.search(r"/job_templates/[^/]+/?\Z", parts.path)):
         return [f"{prefix}url must be that of a job template, like https://awx.example.com/api/v2/job_templates/7/, not {url!r}."]
     return []
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or bool(re.match(r"127\.[0-9.]+\Z", host))

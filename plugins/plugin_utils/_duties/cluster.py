@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import normal_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
@@ -25,14 +24,12 @@ ASKED = ("url", "address")
 """What the option is called that says where the member itself is asked. On its own host, it may be the same for all."""
 
 
-def is_loopback(place: str | None) -> bool:
+def _is_same_for_all(place: str | None) -> bool:
     """Whether each host reaches itself at this URL or address."""
     try:
-        host = urlsplit(place if place and "://" in place else f"//{place or ''}").hostname or "localhost"
+        return leads_back(urlsplit(place if place and "://" in place else f"//{place or ''}").hostname or "localhost")
     except ValueError:
         return True  # its own mistake is told
-    address = normal_address(host)
-    return host == "localhost" or address is not None and ipaddress.ip_address(address).is_loopback
 
 
 class Cluster(HostDuty):
@@ -61,7 +58,7 @@ class Cluster(HostDuty):
         cluster = str(options.get("cluster") or options["name"])
         for option in (*ITSELF, *ASKED):
             given = options.get(option)
-            if option in self._member.options and not (option in ASKED and is_loopback(given)):
+            if option in self._member.options and not (option in ASKED and _is_same_for_all(given)):
                 yield cluster, option, given
 
     def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:

@@ -36,7 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import LOOPBACK, fold, listed, normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+ITSELF = ("localhost", *LOOPBACK, "0.0.0.0", "::")
+"""Where the host reaches itself. At another loopback address, somebody else may answer at the same port."""
 RECENT = 5.0
 """Seconds: what was closed so short a time before a look may have come after the look before."""
 
@@ -282,7 +283,8 @@ def _address(url: Any) -> tuple[str, Any, str, str]:
 
 def _at(host: Any, port: Any) -> tuple[str, Any]:
     host = str(host or "localhost").lower()
-    return "localhost" if host in LOOPBACK else host, port
+    host = normal_address(host) or host
+    return "localhost" if host in ITSELF else host, port
 
 
 def _is_made_to_fail(url: Any, settings: BalancerSettings) -> bool:

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._addresses import not_local
 from ansible_collections.graceful.azure.plugins.module_utils._connections import UDP, ConnectionsError, Counted, by_peer, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import NewConnections
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -59,10 +59,6 @@ def counted(windows: Windows, ports: Collection[int], told_apart: Iterable[str] 
     return Counted(connections_in(seen.samples[-1].lines, set(ports), told_apart), uncounted)
 
 
-def is_loopback(peer: str) -> bool:
-    return ipaddress.ip_address(peer).is_loopback
-
-
 def own_addresses(texts: Iterable[str]) -> list[str]:
     """The sorted addresses of the host, without loopback and link-local ones. An address of a link has its interface behind it."""
     return not_local(text.partition("%")[0] for text in texts)
@@ -95,7 +91,7 @@ class Arrivals(NewConnections):
         """Those of one call, without the connections that do not count."""
         samples = self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples
         ignored, ports = self._ignored, self._ports
-        return [[part for part in map(_parts, sample.lines) if part[0] in ports and part[1] not in ignored and not is_loopback(part[1])] for sample in samples]
+        return [[part for part in map(_parts, sample.lines) if part[0] in ports and part[1] not in ignored and not leads_back(part[1])] for sample in samples]
 
     @property
     def closed_ago(self) -> float:

@@ -23,10 +23,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     Stopped,
     mark_of,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Entry, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted, is_loopback
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import status_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable
@@ -188,7 +189,7 @@ class Health:
 
     def connections(self, ports: Collection[int]) -> Counted:
         found = counted(self._windows, ports)
-        return found._replace(connections=[entry for entry in found.connections if not is_loopback(entry["peer"])])
+        return found._replace(connections=[entry for entry in found.connections if not leads_back(entry["peer"])])
 
     def ask(self, url: str, seconds: float, arrivals: Arrivals | None = None) -> tuple[bool, str | None]:
         # Its own connections come from the host itself, and those are not counted.

@@ -234,6 +234,7 @@ def test_two_hosts_that_are_the_same_server():
         ({"type": "redis", "address": "localhost:6379"}, {"type": "redis", "address": "localhost:6379"}, None),
         ({"type": "redis", "address": "10.0.0.9:6379"}, {"type": "redis", "address": "10.0.0.9:6379"}, "web1"),
         ({"type": "patroni", "url": "http://[::1]:8008"}, {"type": "patroni", "url": "http://[::1]:8008"}, None),
+        ({"type": "patroni", "url": "http://0.0.0.0:8008"}, {"type": "patroni", "url": "http://0.0.0.0:8008"}, None),
         ({"type": "patroni"}, {"type": "patroni", "url": "http://db:8008"}, None),
         # Such as that of the leader, whoever it is.
         ({"type": "patroni", "url": "http://db:8008"}, {"type": "patroni", "url": "http://db:8008"}, "web1"),

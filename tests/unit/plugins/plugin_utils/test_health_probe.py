@@ -93,6 +93,14 @@ def test_the_untouched_answer_may_be_asked_before_the_host_comes_back():
             "graceful_azure_health_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
         ),
         (
+            {"url": "http://[::]:8080/ready"},
+            "graceful_azure_health_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
+        ),
+        (
+            {"url": "http://[0:0::1]:8080/ready"},
+            "graceful_azure_health_url: 'http://localhost:8080/ready' is the health answer that is made to fail",
+        ),
+        (
             {
                 "action": "responder",
                 "responder_port": 8079,

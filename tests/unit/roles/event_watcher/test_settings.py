@@ -72,6 +72,7 @@ def test_mistakes(values, said):
         ("https://awx.example.com:x/", "cannot be understood"),
         ("https://awx.example.com/a b", "must be like https://"),
         ("http://awx.example.com/api/v2/job_templates/7/", "would send the token unencrypted"),
+        ("http://127.0.0.1.example.com/api/v2/job_templates/7/", "would send the token unencrypted"),
         ("https://awx.example.com/", "must be that of a job template"),
         (TEMPLATE + "launch/", "must be that of a job template"),
     ],
@@ -94,6 +95,7 @@ def test_a_password_in_an_address_is_not_repeated(secret):
         {"action": "awx", "url": "http://127.0.0.1:8043/api/v2/job_templates/7"},
         {"action": "eda", "url": "http://eda.example.com:5000/endpoint", "auth": "hmac"},
         {"action": "eda", "url": "http://[::1]:5000/"},
+        {"action": "eda", "url": "http://[0:0::1]:5000/"},
     ],
 )
 def test_what_is_right(secret, values):
