@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
+    FOLDER,
     NOTIFY,
     check_boolean,
     check_path,
@@ -47,8 +48,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import of_hosts, resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
-FOLDER = "graceful_azure_state_dir"
-"""What is read of the balancers, which are no targets."""
 IMDS_URL, AZURE = "graceful_azure_imds_url", urlsplit(DEFAULT_URL).hostname
 """Where events are read, and the address at which Azure tells them."""
 

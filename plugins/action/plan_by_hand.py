@@ -30,12 +30,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in as written_former
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import FOLDER
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
-FOLDER = "graceful_azure_state_dir"
 OF_LOOK = (OBSERVE_TIMEOUT, "graceful_azure_resource_name")
 """What the look at a host reads."""
 RESULTS = {"everything": "restore_service_result", "servers": "load_balancer_result"}

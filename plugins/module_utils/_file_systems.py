@@ -9,6 +9,7 @@ What cannot be told is None. C(proc) is the folder of the kernel's files.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import hashlib
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read, read_boot_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 IN_MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs")
 DISKS_IN_MEMORY = re.compile(r"/dev/z?ram\d")
@@ -113,6 +114,33 @@ def write_all(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
     os.fsync(fd)
+
+
+def replace_by(temporary: str, path: str, data: bytes, prepare: Callable[[int], object] | None = None) -> None:
+    """Replace a file at once by another one, or make it. That is made at the path C(temporary), in the same folder, where a call that was cut off leaves it.
+
+    C(prepare): what is done with its descriptor before it has the data.
+    """
+    try:
+        remove(temporary)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if prepare is not None:
+                prepare(fd)
+            write_all(fd, data)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            remove(temporary)
+        raise
+
+
+def remove(path: str) -> None:
+    """Remove a file if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def sync_folder(path: str) -> None:

@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, parse_record, to_bytes
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
@@ -117,7 +117,7 @@ def steady_clock() -> float:
 
 def mark_of(record: Record) -> bytes:
     """The content of a file of ours while it is held."""
-    return MARK.encode() + to_bytes({key: value for key, value in record.items() if key != "path"})
+    return MARK.encode() + to_bytes(content_of(record))
 
 
 def record_in(content: bytes | None, action: str, on: str) -> Record | None:

@@ -23,7 +23,7 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, sync_folder, why_lost, write_all
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, remove, replace_by, sync_folder, why_lost
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
@@ -216,9 +216,7 @@ class Store:
     def write(self, record: Record) -> None:
         """Write the record to disk. After a crash at any moment, the disk has either the new record or the old one."""
         path = self.path(record["kind"], record["subject"])
-        content = {key: value for key, value in record.items() if key != "path"}
-        content.update(self._origin())
-        data = to_bytes(content)
+        data = to_bytes(dict(content_of(record), **self._origin()))
         if len(data) > SIZE_LIMIT:
             raise HoldError("The record %s would have %d bytes; only %d can be read back, so it was not written." % (path, len(data), SIZE_LIMIT), path)
         if self.dry:
@@ -270,22 +268,14 @@ class Store:
         check_folder(self.state_dir, create=True)
         temporary = os.path.join(self.state_dir, TEMPORARY + os.path.basename(path))
         try:
-            _remove(temporary)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            try:
-                write_all(fd, data)
-            finally:
-                os.close(fd)
-            os.rename(temporary, path)
+            replace_by(temporary, path, data)
             sync_folder(self.state_dir)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                _remove(temporary)
             raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
 
     def _drop(self, path: str) -> None:
         try:
-            _remove(path)
+            remove(path)
             sync_folder(self.state_dir)
         except OSError as error:
             raise HoldError("The record %s cannot be removed: %s." % (path, _why(error)), path) from error
@@ -550,11 +540,16 @@ def check_name(record: Record, name: str) -> None:
         raise _damaged(record["path"], "it is about %s %r, whose record is %s" % (record["kind"], record["subject"], own))
 
 
+def content_of(record: Record) -> Record:
+    """The record as it lies on disk, where it does not say its path."""
+    return {key: value for key, value in record.items() if key != "path"}
+
+
 def same_content(one: Record | None, other: Record | None) -> bool:
     """Whether two records have the same content. Their paths do not count."""
     if one is None or other is None:
         return one is other
-    return {k: v for k, v in one.items() if k != "path"} == {k: v for k, v in other.items() if k != "path"}
+    return content_of(one) == content_of(other)
 
 
 def holders(record: Record | None) -> list[str]:
@@ -596,11 +591,6 @@ def _read_all(fd: int) -> bytes:
             break
         data += piece
     return data
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
 
 
 class DamagedRecordError(HoldError):

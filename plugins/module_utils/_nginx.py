@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import listening
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, process_ids, read, stat_fields
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
@@ -391,10 +391,10 @@ def arguments(command: str) -> dict[str, str]:
 
 
 def pids(proc: str = "/proc") -> list[int]:
-    try:
-        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
-    except OSError as error:
-        raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc) from error
+    found = process_ids(proc)
+    if not found:
+        raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc)
+    return found
 
 
 def parent(pid: int, proc: str) -> int | None:

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import replace_by, sync_folder
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
@@ -623,26 +623,17 @@ def replace_file(path: str, data: bytes) -> None:
     """
     temporary = os.path.join(os.path.dirname(path), ".%s.graceful_azure" % os.path.basename(path))
     status = os.stat(path)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(fd, status.st_uid, status.st_gid)
-            for name in os.listxattr(path):
-                # Where the kernel itself sets the right one, it may refuse to have it set.
-                with contextlib.suppress(OSError):
-                    os.setxattr(fd, name, os.getxattr(path, name))
-            os.fchmod(fd, status.st_mode & 0o7777)
-            write_all(fd, data)
-        finally:
-            os.close(fd)
-        os.rename(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+
+    def prepare(fd: int) -> None:
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            os.fchown(fd, status.st_uid, status.st_gid)
+        for name in os.listxattr(path):
+            # Where the kernel itself sets the right one, it may refuse to have it set.
+            with contextlib.suppress(OSError):
+                os.setxattr(fd, name, os.getxattr(path, name))
+        os.fchmod(fd, status.st_mode & 0o7777)
+
+    replace_by(temporary, path, data, prepare)
     with contextlib.suppress(OSError):
         sync_folder(os.path.dirname(path))
 

@@ -71,11 +71,13 @@ GIVEN: Specs = {
     "approve_access": {"type": "dict", "default": {}},
 }
 """Variables of a host besides its duties, without C(graceful_azure_)."""
+FOLDER = "graceful_azure_state_dir"
+"""Where the records of a machine lie, a balancer's too."""
 OF_DUTIES = (DUTIES, *(OURS + name for name in GIVEN))
 """What is read of a host about its duties."""
 OF_HOSTS = (
     *("graceful_azure_imds_url", "graceful_azure_resource_name", "graceful_azure_rules", "graceful_azure_min_in_service"),
-    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", "graceful_azure_state_dir", VARIABLE, HELPER),
+    *("graceful_azure_unknown_resources", "graceful_azure_may_be_off", FOLDER, VARIABLE, HELPER),
 )
 """What is read of a host besides its duties and the variables of the roles."""
 OF_RUNS = (
@@ -221,7 +223,7 @@ def names_for_run() -> set[str]:
 def names_for_role(role: str) -> set[str]:
     """The names of the variables that a role reads."""
     names = {*_stated(role), *(OURS + name for name in _READ_BY[role]), ADDRESS}
-    names |= {"graceful_azure_state_dir", "graceful_azure_imds_url", "graceful_azure_resource_name", OBSERVE_TIMEOUT}
+    names |= {FOLDER, "graceful_azure_imds_url", "graceful_azure_resource_name", OBSERVE_TIMEOUT}
     return names if role == "approve_event" else {*names, DUTIES}
 
 
@@ -406,7 +408,7 @@ def _beside(
 
 def _check_machine(values: Variables, mistakes: list[str]) -> None:
     """What modules need on each machine."""
-    check_path(mistakes, "graceful_azure_state_dir", values.get("graceful_azure_state_dir"))
+    check_path(mistakes, FOLDER, values.get(FOLDER))
     check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
     if values.get(VARIABLE) is not None and values[VARIABLE] not in PLATFORMS:
         mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import LOCK_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line, last_words
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ansible.plugins.action import ActionBase
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
-LOCK_SECONDS = 10.0
 LOOK_AGE = 3.0
 """Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
 
