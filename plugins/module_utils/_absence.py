@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Seconds that must lie between two reads that prove something together. An answer that was kept somewhere for a moment is gone by then.
 APART = 0.5
 # Seconds after which to read again if the first read does not show the event.
-AGAIN = 1.0
+READ_AGAIN = 1.0
 
 
 def is_over(times: Sequence[float], incarnation: int | None = None, shown_in: int | None = None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
+from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
@@ -139,9 +139,9 @@ class Approval:
         monotonic, doubtful = self.client.monotonic, set()
         for attempt in range(READS):
             if attempt:
-                if last_post is not None and monotonic() + AGAIN > last_post:
+                if last_post is not None and monotonic() + READ_AGAIN > last_post:
                     break
-                self.client.sleep(AGAIN)
+                self.client.sleep(READ_AGAIN)
             reading = self.reader.read(last_post, name_needed_by=None if self.allow_other_hosts else "approving")
             shown = {fold(event["event_id"]) for event in reading.events}
             doubtful = self.absences.note(shown.intersection(map(fold, self.event_ids)), monotonic(), reading.proves)

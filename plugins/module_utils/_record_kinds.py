@@ -24,7 +24,7 @@ READY_TO_LEAVE = "ready_to_leave"
 # All drain steps of the host are done.
 DRAINED = "drained"
 # One step of the role restore_service was not enough to restore the host.
-RESTORING = "restoring"
+BEING_RESTORED = "restoring"
 
 NUMBER = (int, float)
 

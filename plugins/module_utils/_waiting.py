@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, APART, Absence
+from ansible_collections.graceful.azure.plugins.module_utils._absence import APART, READ_AGAIN, Absence
 from ansible_collections.graceful.azure.plugins.module_utils._events import EventsError, clip, describe, parse_document, set_seconds_until
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsError, ImdsSetupError, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
@@ -241,7 +241,7 @@ class Wait:
     def _pause(self) -> float:
         """Seconds to the next read. If that is to confirm an absence, it comes soon, but not at once."""
         if "absent" in self.states and self.absence.is_doubtful:
-            return min(max(self.pause, APART), AGAIN)
+            return min(max(self.pause, APART), READ_AGAIN)
         return self.pause
 
     def _met(self, events: list[Event], is_absent: bool) -> str | None:

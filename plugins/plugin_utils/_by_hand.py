@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import Any, NamedTuple
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
@@ -43,7 +43,7 @@ HOST = TrafficDuty()
 """Shows the records of a host itself."""
 NOUNS = {kind: noun for duty in types().values() for kind, noun in duty.nouns.items()}
 """What the kinds of records are called, if they are not called by their own name."""
-NOTES = [f"task {name}" for name in (APPROVED, DRAINED, READY_TO_LEAVE, RESTORING)]
+NOTES = [f"task {name}" for name in (APPROVED, DRAINED, READY_TO_LEAVE, BEING_RESTORED)]
 """Records that say how far a run has come. Nothing was changed for them."""
 
 

@@ -37,7 +37,7 @@ class IisDuty(StoppedDuty):
         return machine.iis()
 
     @property
-    def things(self) -> list[ThingKey]:
+    def keys(self) -> list[ThingKey]:
         named = [(SITE, each) for each in self.given["sites"] or ()] + [(POOL, each) for each in self.given["pools"] or ()]
         return list(dict.fromkeys(named)) or [(SITE, self.name)]
 

@@ -32,13 +32,13 @@ class StoppedDuty(Duty):
         raise NotImplementedError
 
     @property
-    def things(self) -> list[Any]:
+    def keys(self) -> list[Any]:
         """Their keys, in the order in which they are stopped."""
         return [self.name]
 
     def look(self) -> dict[str, Any]:
         """What is seen of them, those that are stopped along with them too."""
-        driver = self.driver(self.manager(self.machine), self.machine.store(), Request(True, []), self.things)
+        driver = self.driver(self.manager(self.machine), self.machine.store(), Request(True, []), self.keys)
         things = driver.look_only()
         # What runs is there, such as a service whose file was removed.
         missing = [driver.missing(thing) for _name, thing, record in things if record is None and driver.is_down(thing)]
@@ -62,7 +62,7 @@ class StoppedDuty(Duty):
         )
 
     def change(self, act: Act) -> dict[str, Any]:
-        return outcome(self.run(self.machine, act.request, self.things, act.timeout))
+        return outcome(self.run(self.machine, act.request, self.keys, act.timeout))
 
     @classmethod
     def run(cls, machine: Machine, request: Request, wanted: list[Any] | None, timeout: float) -> Engine[Any]:

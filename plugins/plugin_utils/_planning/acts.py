@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import DRAINED, READY_TO_LEAVE, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
@@ -190,7 +190,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     if over:
         outer.append(as_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
-    outer.append(as_act("restoring", "task_hold", name=[RESTORING], **holding(step)))
+    outer.append(as_act("restoring", "task_hold", name=[BEING_RESTORED], **holding(step)))
     return [(None, inner), *_balancer(host, "in", step), (None, outer)]
 
 

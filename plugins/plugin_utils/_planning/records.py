@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING, heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIO
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-AFTER = (RESTORING, *BACK_NAMES)
+AFTER = (BEING_RESTORED, *BACK_NAMES)
 """Names of the records that are written after an event."""
 TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, *OUT_NAMES, *AFTER)
 """Names of the task records that the roles leave on a host. The host's provider may have more."""
@@ -136,7 +136,7 @@ def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Cl
     put = clock.ours(entry.since)
     if put is None or put > clock.now + WHOLE:
         return  # the clock was set back since then
-    if record.name == RESTORING:
+    if record.name == BEING_RESTORED:
         host.restoring[event.key] = put
     if record.name not in AFTER and not (record.kind == "task" and record.name.startswith(BACK_RECORD)):
         event.held_at = max(put, event.held_at or put)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import RESTORING, heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, as_act
@@ -309,7 +309,7 @@ class Pass:
         known = sorted({event_id for record in observation.holds or () for event_id in record.events})
         ids = self.given or known or [BY_HAND]
         # The first try has left one more.
-        records = [*self.host.records, *([RESTORING] if self.step else [])]
+        records = [*self.host.records, *([BEING_RESTORED] if self.step else [])]
         details = kept(ids, self.used.get("event_details") or {}, host=self.name)
         return self.step_of(state, ids, details, releases_all=not self.given, records=records)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     STAYS_OUT,
@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
-ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, RESTORING, *BACK_NAMES, *OUT_NAMES)
+ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
 """The records that end with this role, those of other roles among them."""
 
 

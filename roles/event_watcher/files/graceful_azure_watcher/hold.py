@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     scan_records,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, RESTORING
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED
 
 NAME = "event_watcher_fast_path"
 _KIND = "task"
@@ -25,7 +25,7 @@ _SUBJECT = {"name": NAME}
 # Another process keeps the folder for milliseconds. Who is stuck must not stop the watcher.
 _LOCK_SECONDS = 0.5
 # The playbooks forget these records last, once the host is back in its load balancer.
-_FORGOTTEN_LAST = (APPROVED, RESTORING)
+_FORGOTTEN_LAST = (APPROVED, BEING_RESTORED)
 
 
 def look(state_dir):

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._absence import AGAIN, Absences
+from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
@@ -109,7 +109,7 @@ class Watcher:
             if not self.read(**options):
                 return False
             if self._doubtful:
-                self._wait(self._sleep, AGAIN)
+                self._wait(self._sleep, READ_AGAIN)
                 if not self.read(**options):
                     return False
             self.act()
