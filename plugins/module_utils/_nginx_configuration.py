@@ -170,7 +170,7 @@ def _quoted(text: str, start: int, path: str) -> Word:
             return Word("".join(found), start, position + 1)
         found.append(char)
         position += 1
-    raise ConfigurationError("Line %d of %s has a quote that does not end." % (line_of(text, start), path))
+    raise ConfigurationError("The configuration of nginx has a mistake: line %d of %s has a quote that does not end." % (line_of(text, start), path))
 
 
 def _unescaped(char: str) -> str:
@@ -200,11 +200,11 @@ def _after_lua(text: str, position: int, path: str) -> int:
                 return position
         elif found.group() in "\"'":  # a string that does not end
             break
-    raise ConfigurationError("Line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
+    raise ConfigurationError("The configuration of nginx has a mistake: line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
 
 
 def _unexpected(text: str, position: int, path: str) -> ConfigurationError:
-    return ConfigurationError("Line %d of %s has an unexpected %r." % (line_of(text, position), path, text[position]))
+    return ConfigurationError("The configuration of nginx has a mistake: line %d of %s has an unexpected %r." % (line_of(text, position), path, text[position]))
 
 
 def line_of(text: str, position: int) -> int:

@@ -395,7 +395,9 @@ def _notes(records: Iterable[Json], now: float) -> Iterator[str]:
 
 
 def _words(state: Any) -> str:
-    return state.strip() if isinstance(state, str) else str(state).lower()
+    """A state as people read it. That of nginx is a whole line."""
+    text = state.strip().rstrip(";") if isinstance(state, str) else str(state).lower()
+    return f'"{text}"' if " " in text else text
 
 
 def _label(event_id: str, told: Json) -> str:

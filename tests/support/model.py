@@ -410,6 +410,7 @@ class Model:
         if step["state"] == "in":
             self._give_back(name, step)
             return
+        before = copy.deepcopy([servers[name] for servers in self.servers.values()])
         for lb, servers in self.servers.items():
             server = servers[name]
             if lb in self.down_balancers:
@@ -433,7 +434,8 @@ class Model:
             record["process"] = server["process"]
             given = self.balancer_of(name)["state"] or "drain"
             record["left"] = server["admin_state"] = "maint" if onward or server["admin_state"] == "maint" else given
-        self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "reason": "as far as enough others serve"}
+        changed = before != [servers[name] for servers in self.servers.values()]
+        self.results[name]["load_balancer"] = {"done": not self.in_rotation(name), "changed": changed, "reason": "as far as enough others serve"}
 
     def _forgotten(self, events, machine):
         """Those who hold a server that HAProxy has in rotation again hold it from now on."""

@@ -95,6 +95,7 @@ def _key(settings: BalancerSettings) -> str:
 class AzureLoadBalancer(TrafficDuty):
     name = "azure_load_balancer"
     kind = KIND
+    by_others = "has the admin state {state}"
     nouns = {KIND: "Azure load balancer address"}
     needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"

@@ -119,6 +119,7 @@ class Nginx(ServersDuty):
     title = "nginx"
     options = OPTIONS
     look_module = "nginx_info"
+    by_others = "has {state} in its line"
     told_apart = ("context", "upstream", "server", "file")
     left, now = "line", "text"
     unclaimed = (

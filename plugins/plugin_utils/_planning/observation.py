@@ -242,6 +242,10 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
         if fold(event_id) in events:
             # The record that says so has been read before.
             events[fold(event_id)].approved_at, events[fold(event_id)].approved_before = document.now, False
+    for event_id in last.event_ids if last and host.leaves_again and result.get("changed") else ():
+        if fold(event_id) in events:
+            # Its balancer may fail before a look has read the record.
+            add_new(events[fold(event_id)].held, [host.name])
     for event_id in last.event_ids if last else ():
         if fold(event_id) in events and result.get("conflicts"):
             # They are kept, because people must read them even after the records are gone.

@@ -44,7 +44,7 @@ SHOWN_KINDS = (Kind.LATE, Kind.NOTHING, Kind.LOOK)
 """The kinds of reasons that a decision names: the page of a report asks for the first, the lines of a run leave out the second and tell the third once."""
 UNTIL = {
     "draining": "drain until",
-    "waiting": "waits until",
+    "waiting": "goes out at the latest at",
     "restoring": "should be back by",
     "needs_person": "goes out all the same at",
 }

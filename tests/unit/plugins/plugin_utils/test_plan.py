@@ -2790,6 +2790,27 @@ class TestAMistakeThatOnlyAPersonCanMend:
         outcome = model.finish()
         assert outcome["failed_run"] and 30 <= model.now - began < 45
 
+    def test_a_host_that_was_just_taken_out_is_not_left_alone(self):
+        """The balancer fails before any look has read the record of the hold."""
+        model = Model()
+        model.announce("e1", "web1", notice=600)
+        took = model._take
+
+        def take(name, step):
+            took(name, step)
+            if step["role"] == "load_balancer":
+                model.down_balancers["lb1"] = {"reached": False, "fatal": "There is no HAProxy socket"}
+
+        model._take = take
+        model.until(lambda outcome: model.down_balancers)
+        began = model.now
+        model.until(lambda outcome: model.now > began + 100)
+        assert not model.outcome["finished"] and model.outcome["hosts"]["web1"]["state"] == "needs_person"
+        model.down_balancers.clear()
+        model.until(lambda outcome: model.posted)
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
     def test_one_of_two_balancers_where_nobody_was_taken_out(self):
         model = Model(balancers=("lb1", "lb2"), min_in_service=2)
         model.announce("e1", "web1", "web2", notice=7200)
