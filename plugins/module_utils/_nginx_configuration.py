@@ -200,7 +200,9 @@ def _after_lua(text: str, position: int, path: str) -> int:
                 return position
         elif found.group() in "\"'":  # a string that does not end
             break
-    raise ConfigurationError("The configuration of nginx has a mistake: line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path))
+    raise ConfigurationError(
+        "The configuration of nginx has a mistake: line %d of %s begins a block of Lua code that does not end." % (line_of(text, start), path)
+    )
 
 
 def _unexpected(text: str, position: int, path: str) -> ConfigurationError:

@@ -49,6 +49,8 @@ UNTIL = {
     "needs_person": "goes out all the same at",
 }
 """What the time of a state is, if it is not that at which Azure starts the event."""
+LEFT_OUT = "left out"
+"""What lines call the state in_service where an operator keeps the host out."""
 LONG_UNANSWERED = 10.0
 """Seconds without an answer after an event, after which people are told what else may be the cause than a host that still starts."""
 
@@ -79,6 +81,7 @@ class Decision(TypedDict):
 
     step: StepJson | None
     state: str
+    shown: str  # the state as the lines of a run have it
     reason: str
     since: float | None  # since when it is in this state
     until: float | None  # never in the past
@@ -118,6 +121,7 @@ def decision(decided: Decided, statuses: Statuses, host: Host) -> Decision:
     return {
         "step": step.as_json(host) if step else None,
         "state": status.state,
+        "shown": LEFT_OUT if status.state == "in_service" and out_by_others(host) else status.state,
         "reason": status.reason,
         "since": host.memory.state_since if host.memory.state == status.state else observed.now,
         "until": _until(status, event, observed.now),

@@ -128,7 +128,9 @@ def _outcomes(planned: Json, done: Mapping[str, str]) -> Iterator[str]:
         # Many hosts may wait for one thing that a person must mend.
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, status in event["hosts"].items():
-            said = f"{status['state']}, {done.get(name) or status['reason']}"
+            reason = done.get(name) or status["reason"]
+            # An operator may keep out whoever we did not take out.
+            said = reason if status["state"] == "in_service" else f"{status['state']}, {reason}"
             alike.setdefault((said,) if status["state"] in FAULTS else (said, name), []).append(name)
         yield from (f"    {', '.join(names)}: {said[0]}" for said, names in alike.items())
 

@@ -122,7 +122,7 @@ def _is_due(decision: Json, before: Json | None, now: float) -> bool:
 def _line(names: Sequence[str], hosts: Json, now: float) -> str:
     """The line of some hosts that are in the same state, for the same reason."""
     decision = hosts[names[0]]
-    parts = [clock(now), ", ".join(names), decision["state"], *_events(names, hosts), decision["reason"]]
+    parts = [clock(now), ", ".join(names), decision["shown"], *_events(names, hosts), decision["reason"]]
     waited = now - decision["since"]
     times = [f"for {duration(waited)}"] if waited >= 1 else []
     if decision["until"]:

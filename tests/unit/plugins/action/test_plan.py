@@ -94,7 +94,7 @@ def shown(seconds, state="waiting", reason="rule begins later", event="Reboot e1
     lines = Lines(lambda line, color: moments.append(now))
     for now in range(seconds):
         said, its_kind = (each if isinstance(each, str) else each[now] for each in (reason, kind))
-        decision = {"state": state, "reason": said, "kind": its_kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
+        decision = {"state": state, "shown": state, "reason": said, "kind": its_kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
@@ -149,7 +149,17 @@ def test_what_is_no_mere_count_is_told_again(reasons):
 def told(hosts, memory=None, now=36000.0):
     """The lines that a pass shows, without the time of day. C(hosts): per host what differs from the usual."""
     lines = []
-    usual = {"state": "needs_person", "reason": "lb1 is away", "kind": "", "event": None, "since": now, "until": None, "until_is": "", "step": None}
+    usual = {
+        "state": "needs_person",
+        "shown": "needs_person",
+        "reason": "lb1 is away",
+        "kind": "",
+        "event": None,
+        "since": now,
+        "until": None,
+        "until_is": "",
+        "step": None,
+    }
     outcome = {"hosts": {name: {**usual, **decision} for name, decision in hosts.items()}, "memory": {}}
     Lines(lambda line, color: lines.append(line.partition("  ")[2])).tell(Pass({}, outcome, {"time": now}, {"memory": memory or {}}, {}))
     return lines, outcome["memory"]
@@ -157,7 +167,15 @@ def told(hosts, memory=None, now=36000.0):
 
 def test_check_mode_says_first_that_nothing_is_changed():
     lines, memory = [], {}
-    decision = {"state": "draining", "reason": "is being taken out of its balancer", "kind": "", "event": "Reboot e1", "since": 0, "until": None}
+    decision = {
+        "state": "draining",
+        "shown": "draining",
+        "reason": "is being taken out of its balancer",
+        "kind": "",
+        "event": "Reboot e1",
+        "since": 0,
+        "until": None,
+    }
     for now in (1.0, 2.0):
         outcome = {"hosts": {"web1": {**decision, "reason": f"{now}", "step": {}, "until_is": ""}}, "memory": {}}
         Lines(lambda line, color: lines.append(line)).tell(Pass({"check": True}, outcome, {"time": now}, {"memory": memory}, {}))
@@ -182,7 +200,9 @@ def test_one_fault_of_many_hosts_is_one_line():
 
 
 def test_a_time_says_what_it_is():
-    (line,), _memory = told({"web1": {"state": "draining", "reason": "1 session", "until": 36060.0, "until_is": "drain until", "since": 35940.0}})
+    (line,), _memory = told(
+        {"web1": {"state": "draining", "shown": "draining", "reason": "1 session", "until": 36060.0, "until_is": "drain until", "since": 35940.0}}
+    )
     assert re.fullmatch(r"web1  draining  1 session  \(for 60 s, drain until \d\d:\d\d:\d\d \S+\)", line)
 
 
@@ -260,7 +280,17 @@ def test_the_closing_table_tells_each_fault_once():
 def test_another_reason_within_a_second_is_told_only_where_something_is_done_for_it(step, told):
     lines, memory = [], {}
     for now, reason in ((10.0, "waits for its metadata service"), (10.7, "is being approved")):
-        decision = {"state": "ready", "reason": reason, "kind": "", "event": "Reboot e1", "since": 0, "until": None, "step": step, "until_is": ""}
+        decision = {
+            "state": "ready",
+            "shown": "ready",
+            "reason": reason,
+            "kind": "",
+            "event": "Reboot e1",
+            "since": 0,
+            "until": None,
+            "step": step,
+            "until_is": "",
+        }
         outcome = {"hosts": {"web0": decision}, "memory": {}}
         Lines(lambda line, color: lines.append(line)).tell(Pass({}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]

@@ -2837,6 +2837,7 @@ def test_a_server_in_an_operators_maintenance_is_told_as_that():
     said = model.go()["hosts"]["web1"]
     assert said["state"] == "in_service"
     assert said["reason"] == "nothing of ours keeps it out, but an operator's maintenance does (www/web1 on lb1 is in maint); no event names it"
+    assert (said["state"], said["shown"]) == ("in_service", "left out")
 
 
 class TestArrivals:
