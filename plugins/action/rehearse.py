@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, run_module, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, joined, plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
@@ -119,7 +119,7 @@ class ActionModule(ControllerAction):
         real = run_module(self, "scheduled_events_info", service, task_vars)
         obstacles = _obstacles(task_vars, real)
         if obstacles:
-            return {"begins": False, "rehearsed": {"real": real, "problem": "; ".join(obstacles)}}
+            return {"begins": False, "rehearsed": {"real": real, "problem": joined(obstacles)}}
         options, plan = task_vars["graceful_azure_rehearse_before"]["options"], plain(task_vars["graceful_azure_plan"])
         settings = plan["settings"][name]
         times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
@@ -174,14 +174,14 @@ class ActionModule(ControllerAction):
             found.update(times=dict(told["times"]), requests=told["requests"])
             plan = task_vars["graceful_azure_plan"]
             if not told["is_back"] and plan.get("failed_run"):
-                problems.append(f"it was not given back: {'; '.join(plan['messages'])}")
+                problems.append(f"it was not given back: {joined(plan['messages'])}")
             elif not told["is_back"] and told["times"]["out"] is not None:
                 found["times"]["back"] = time.time() - task_vars["graceful_azure_rehearse_event"]["announced"]
         if "times" in found and found["times"]["back"] is not None:
             back_at = task_vars["graceful_azure_rehearse_event"]["announced"] + found["times"]["back"]
             balancers = task_vars["graceful_azure_plan"]["settings"][name]["load_balancers"]
             found["noticed_at"] = back_at + max(TRAFFIC[balancer["provider"]].noticed_after(balancer) for balancer in balancers)
-        found["problem"] = "; ".join(problem for problem in problems if problem)
+        found["problem"] = joined(problem for problem in problems if problem)
         found["differences"] = list(rehearsal.differences(plain(begun["looks"]), _looks(task_vars)))
         if "times" in found:
             _show(rehearsal.unseen_return(name, (task_vars["graceful_azure_plan"].get("hosts") or {}).get(name, {}).get("state"), found))

@@ -15,6 +15,7 @@ from typing import Any
 
 OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
 """What ssh itself says beside what a module says."""
+_STOP = re.compile(r"(?<!\.)\.$")
 
 
 def printable(value: Any) -> Any:
@@ -58,6 +59,12 @@ def plain(value: Any) -> Any:
 def as_text(value: object) -> str:
     """A value as a template writes it. What is not there is an empty text."""
     return "" if value is None else str(value)
+
+
+def joined(sentences: Iterable[str]) -> str:
+    """Sentences as one. A full stop, which some have, stands only at the end."""
+    found = list(sentences)
+    return "; ".join([*(_STOP.sub("", sentence) for sentence in found[:-1]), *found[-1:]])
 
 
 def failure(sentences: Iterable[str]) -> dict[str, Any]:

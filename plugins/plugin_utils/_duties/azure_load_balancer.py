@@ -33,6 +33,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class AzureLoadBalancer(TrafficDuty):
             reason = str(act.get("msg") or "Azure was not asked")
         else:
             waits = [*(act.get("refused") or ()), *([act["waiting_for"]] if act.get("waiting_for") else [])]
-            reason = "; ".join([*waits, *conflicts]) or _state(settings, addresses)
+            reason = joined([*waits, *conflicts]) or _state(settings, addresses)
         return {
             "done": not failed and bool(act.get("done")) and not in_rotation,
             "changed": any(map(is_changed, acts)),

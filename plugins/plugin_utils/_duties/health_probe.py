@@ -62,7 +62,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_failed,
     is_unreachable,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class HealthProbe(TrafficDuty):
         return {
             "done": not failed and not waits and not passing and (bool(answers) or not out),
             "changed": any(map(is_changed, acts)),
-            "reason": "; ".join(trouble) or _state(answers, out),
+            "reason": joined(trouble) or _state(answers, out),
             "failed_hosts": [settings["host"]] if failed else [],
             "conflicts": gathered(acts, "conflicts"),
         }

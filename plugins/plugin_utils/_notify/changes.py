@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Change = dict[str, str]
@@ -121,5 +122,5 @@ def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
     """That a run failed, unless all that it would say is said of its hosts."""
     run = story["run"]
     if run["finished"] and run["failed"] and passed["of_run"]:
-        text = "; ".join(passed["of_run"])
+        text = joined(passed["of_run"])
         yield f"failed {comparable(text)}", _change("failed", f"The run failed: {text}", [])

@@ -33,6 +33,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Statuses, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 IN_PROGRESS = "in_progress"
@@ -348,4 +349,4 @@ def _waited_for(event: Event, statuses: Statuses) -> str:
     """The hosts that have not finished an event, and why."""
     mine = [(name, statuses[name, event.key]) for name in event.hosts]
     waited = [f"{name}: {status.state}: {status.reason}" for name, status in mine if status.state not in ("in_service", "restored")]
-    return f" ({'; '.join(waited)})" if waited else ""
+    return f" ({joined(waited)})" if waited else ""

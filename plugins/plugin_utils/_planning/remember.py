@@ -32,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status im
     warns_unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 PASSING = (Kind.LOOK, Kind.ACT, Kind.NOTE, Kind.TIME)
@@ -128,7 +128,7 @@ def _why_unapproved(decided: Decided, statuses: Statuses, event: Event, kept: di
     if verdict.why[0].kind is not Kind.SIBLING:
         return verdict.why[0].text
     missing = [host.name for host in members if statuses[host.name, event.key].state != "ready"]
-    return "; ".join(f"{name}: {_longest(kept.get(name), observed.now) or statuses[name, event.key].reason}" for name in missing) or verdict.why[0].text
+    return joined(f"{name}: {_longest(kept.get(name), observed.now) or statuses[name, event.key].reason}" for name in missing) or verdict.why[0].text
 
 
 def _kept(decided: Decided, statuses: Statuses, event: Event) -> dict[str, list[Json]]:

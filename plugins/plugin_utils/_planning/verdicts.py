@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
+
 
 class Kind(Enum):
     """What a reason is about."""
@@ -67,7 +69,7 @@ def no(*why: Reason, until: float | None = None) -> Verdict:
 
 def words(why: Iterable[Reason]) -> str:
     """The reasons as people read them."""
-    return "; ".join(reason.text for reason in why)
+    return joined(reason.text for reason in why)
 
 
 def reasons(kind: Kind, sentences: Iterable[str]) -> tuple[Reason, ...]:

@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps import appro
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, details_of, events_of_hold, kept
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_changed, is_unreachable, together, too_slow
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import UNFINISHED
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined, plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, StepJson, Turn
 
 PAUSE = 1.0
@@ -416,7 +416,7 @@ def _mistakes(this: Pass) -> str:
     found = [*([observation.fatal] if observation.fatal else []), *traffic.mistakes]
     if not this.host.places and traffic.is_helpless:
         found.extend(reason.text for reason in traffic.unread)
-    return "; ".join(found)
+    return joined(found)
 
 
 def _judge_drained(this: Pass) -> RoleResult:

@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum i
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Turn, Variables
 
 OPTIONS: Specs = {
@@ -117,7 +117,7 @@ def held(looks: Iterable[Json]) -> str:
 def unread(looks: Iterable[Json]) -> str:
     """A sentence if a machine could not be looked at; otherwise empty. C(looks): as above, each with the machine as C(item)."""
     found = [f"{look['item']}: {look.get('msg') or 'no answer'}" for look in looks if "duties" not in look]
-    return f"its duties could not be looked at ({'; '.join(found)}): run it again when these machines answer" if found else ""
+    return f"its duties could not be looked at ({joined(found)}): run it again when these machines answer" if found else ""
 
 
 def unproven(looks: Iterable[Json]) -> str:
@@ -128,7 +128,7 @@ def unproven(looks: Iterable[Json]) -> str:
         for each in look.get("duties") or ()
         if each["state"] == "in" and each["problem"]
     ]
-    return "; ".join(dict.fromkeys(found))
+    return joined(dict.fromkeys(found))
 
 
 def unanswered(answer: Json) -> str:
@@ -281,7 +281,7 @@ def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str,
     hosts = _met(plan, told, looks, now)
     short = below_minimum(hosts[name], hosts, (), held) if looks else None
     # What is wrong with its own places, the passes tell.
-    return "; ".join([*(() if held else hosts[name].traffic.mistakes), *([short.text] if short else [])])
+    return joined([*(() if held else hosts[name].traffic.mistakes), *([short.text] if short else [])])
 
 
 def coming_back(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> tuple[float, list[str]]:

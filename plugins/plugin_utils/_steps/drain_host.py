@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_unreachable,
     still_held,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 
@@ -44,7 +45,7 @@ def judge(
     return {
         "done": not busy and is_done(steps),
         "changed": is_changed(steps),
-        "reason": f"{host} is {'; '.join(said)}",
+        "reason": f"{host} is {joined(said)}",
         "failed_hosts": list(failed_hosts),
         "conflicts": conflicts,
         "left": left,

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Result
 
 Each = TypeVar("Each")
@@ -71,7 +72,7 @@ def _after(before: RoleResult, result: RoleResult) -> RoleResult:
     return {
         "done": done,
         "changed": before["changed"] or result["changed"],
-        "reason": "; ".join(each["reason"] for each in (before, result) if each["done"] == done),
+        "reason": joined(each["reason"] for each in (before, result) if each["done"] == done),
         "failed_hosts": before["failed_hosts"] + result["failed_hosts"],
         "conflicts": before["conflicts"] + result["conflicts"],
     }

@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     is_unreachable,
     still_held,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
 ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
@@ -76,7 +77,7 @@ def judge(
     return {
         "done": not left,
         "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),
-        "reason": f"{host} is {'; '.join([*state, *left, *(still if left else ()), *conflicts])}",
+        "reason": f"{host} is {joined([*state, *left, *(still if left else ()), *conflicts])}",
         "failed_hosts": list(given_back.get("failed_hosts") or ()),
         "conflicts": conflicts,
         "left": left,

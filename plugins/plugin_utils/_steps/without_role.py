@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     still_held,
     together,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Result
 
 UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
@@ -89,7 +90,7 @@ def _judge(
     held_by = [] if is_out else held_for([result for result in done if result["part"] in (*COUNTING, "balancer")], event_ids)
     if role == "load_balancer":
         result = _balancer(balancers, state, done)
-        result = dict(result, reason="; ".join([result["reason"], *still_held(held_by)]))
+        result = dict(result, reason=joined([result["reason"], *still_held(held_by)]))
     elif role == "drain_host":
         result = drain_host.judge(name, steps, state, held_by=held_by)
     else:

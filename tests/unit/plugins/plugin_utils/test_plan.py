@@ -843,9 +843,10 @@ def test_a_server_that_somebody_else_keeps_out_needs_a_person_at_the_end():
     model.over("e1")
     model.until(lambda _outcome: not model.held("web1"))
     model.servers["lb1"]["web1"]["admin_state"] = "maint"
-    model.results["web1"]["restore_service"].update(conflicts=["www/web1 was left in drain and is in maint now"])
+    said = "www/web1 was left in drain and is in maint now (MAINT): somebody else changed it, so it was not touched"
+    model.results["web1"]["restore_service"].update(conflicts=[f"{said}."])
     outcome = model.finish()
-    told = "www/web1 was left in drain and is in maint now; still out: www/web1 on lb1 is in maint. Put it back when the host should serve"
+    told = f"{said}; still out: www/web1 on lb1 is in maint. Put it back when the host should serve"
     assert result(outcome, "e1")["hosts"]["web1"] == {"state": "needs_person", "reason": told} and outcome["failed_run"]
 
 

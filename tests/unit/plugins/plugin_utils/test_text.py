@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, shows_connections
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, joined, shows_connections
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,8 @@ def test_the_address_of_something_that_is_asked(address, wanted):
 
 def test_what_a_person_types_to_see_connections():
     assert shows_connections([80, 443]) == "ss -tn 'sport = :80 or sport = :443' (Windows: netstat -n)"
+
+
+def test_sentences_become_one_whose_full_stop_stands_at_the_end():
+    assert joined(["web1 was touched.", "nothing else", "wait ...", "Put it back."]) == "web1 was touched; nothing else; wait ...; Put it back."
+    assert (joined(["One."]), joined([])) == ("One.", "")
