@@ -104,7 +104,7 @@ def test_a_known_type_without_rules():
     assert f"approved when all of its hosts are ready; {late}" in text
     # Its time to drain begins when it is out.
     assert "web1: draining: next it goes out of its balancer\n" in text
-    assert "web2: waiting: 1 of 2 in service in www on lb1 (web1 goes out), 1 must stay; waits until TIME" in text
+    assert "web2: waiting: 1 of 2 in service in www on lb1 (web1 goes out), 1 must stay; goes out at the latest at TIME" in text
 
 
 @pytest.mark.parametrize(
