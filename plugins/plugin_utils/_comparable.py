@@ -20,6 +20,9 @@ MERE_NUMBERS = (
     # When something was tried or noticed.
     (re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:\.\d+)?Z?\b"), ""),
     (re.compile(r"\b(try|attempt) \d+"), r"\1"),
+    # Who came to a host that goes out, and how many of them. Between two looks, often nobody comes.
+    (re.compile(r"; \d+ new connections? came to port \d+(?:, the last)? from [^\s;,)]+"), ""),
+    (re.compile(r"\b\d+ new connections? (came to port \d+)(?:, the last)? from [^\s;,)]+"), r"new connection \1"),
     # Where Ansible keeps the files of one task.
     (re.compile(r"\bansible-tmp-[\d.-]+"), ""),
     # How many of something, in one and in many. How many of how many servers are in service is no such count, nor is a port or a part of a name.

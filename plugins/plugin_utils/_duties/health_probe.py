@@ -31,6 +31,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     option_mistakes,
     passes_at_url,
     probed_url,
+    seen_out,
+    why_stuck,
     why_wrong,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
@@ -101,7 +103,6 @@ class HealthProbe(TrafficDuty):
     title = "the balancer"
     once = ONCE
     still_out = "is still to pass again"
-    by_others = "fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
     sees_pool = False
@@ -486,7 +487,7 @@ def _passes(look: Result) -> bool:
 
 def _place(settings: BalancerSettings, machine: MachineObservation, group: Group | None) -> Place:
     result = machine.result
-    answer, label = result["answer"], place_name(settings)
+    answer, label, url = result["answer"], place_name(settings), settings["url"]
     condition = CONDITIONS[answer["condition"]]
     in_rotation = may_send(result)
     new = bool(result.get("new_connections"))
@@ -507,7 +508,8 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
         serves=_passes(result),
         may_serve=answer["state"] != "failing",
-        busy=health_answer(place_name(settings), result, settings["url"]),
+        busy=health_answer(label, result, url),
+        booting=health_answer(label, result, url, may_boot=True),
         count=count,
         seen=machine.looked_at,
         looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),
@@ -515,7 +517,9 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(result, condition),
         untold=not_passing(result) or "",
-        still_out=f"{label} is still to be put back; {why_wrong(result, settings['url'])}" if is_wrong(result) else "",
+        wrong=why_stuck(result, url),
+        by_others=seen_out(label, result, url),
+        still_out=f"{label} is still to be put back; {why_wrong(result, url)}" if is_wrong(result) else "",
         group=group,
         member=settings["server"],
         # What its probe sees is known of the targets alone.

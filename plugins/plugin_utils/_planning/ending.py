@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     PATIENCE,
+    dead_in_rotation,
     failing_for,
     gone_at,
     has_ended,
@@ -319,8 +320,11 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
     for host in hosts if run.check else ():
         if host.refuses_unanswered:
             tell([host.name], unanswered(host))
+        dead = dead_in_rotation(host)
+        if dead and host.settings.restore_service.unanswered == "refuse":
+            tell([host.name], dead)
         for place in host.places:
-            for reason in (*reasons(Kind.BUSY, [place.stays]), *reasons(Kind.MISTAKE, [place.untold])):
+            for reason in (*reasons(Kind.BUSY, [place.stays]), *reasons(Kind.MISTAKE, [place.untold, place.wrong])):
                 tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))

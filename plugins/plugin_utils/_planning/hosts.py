@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Reason
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 WHOLE = 2.0
@@ -164,6 +164,11 @@ class Host:
     def in_rotation(self) -> bool:
         """Whether a balancer may still send it requests, as far as is known."""
         return any(place.in_rotation for place in self.places)
+
+    @property
+    def wrong(self) -> tuple[Reason, ...]:
+        """Why it never counts as out, although it was taken out."""
+        return reasons(Kind.MISTAKE, (place.wrong for place in self.places))
 
     @property
     def notes(self) -> list[str]:

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._pools import not_i
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import FREE, MAINTENANCE, Count, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
@@ -34,6 +34,7 @@ UNWATCHED = 5.0
 PATIENCE = 30.0
 """Seconds after which a run gives up on a fault that may pass. A mistake that only a person can mend has a time of its own."""
 ONCE_MORE = "idle; one more look must show the same"
+LET_IT_ANSWER = "start what should answer, correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
 OWN_TASKS = (
     "if that file makes this answer fail, it can never pass, and the host stays out after the event; let graceful_azure_health_url ask for another answer"
 )
@@ -244,15 +245,21 @@ def claims(host: Host, hosts: dict[str, Host]) -> Iterator[str]:
 
 def maintenance(host: Host) -> tuple[Reason, ...]:
     """The places of the host that are out without a hold of ours, mostly because an operator took them out."""
-    by_operator = out_by_others(host)
+    places = [place for place in _out_without_hold(host) if not place.returns]
+    by_operator = [_by_others(place) for place in places if not place.wrong]
     phrases = [f"nothing of ours keeps it out, but an operator's maintenance does ({', '.join(by_operator)})"] if by_operator else []
+    phrases.extend(place.by_others for place in places if place.wrong)
     phrases.extend(f"{place.name} {place.returns}" for place in _out_without_hold(host) if place.returns)
     return reasons(Kind.NOTE, phrases)
 
 
 def out_by_others(host: Host) -> list[str]:
     """Phrases: which places are out without a hold of ours and do not come back by themselves."""
-    return [f"{place.name} {place.balancer[0].by_others.format(state=place.state)}" for place in _out_without_hold(host) if not place.returns]
+    return [_by_others(place) for place in _out_without_hold(host) if not place.returns]
+
+
+def _by_others(place: Place) -> str:
+    return place.by_others or f"{place.name} {place.balancer[0].by_others.format(state=place.state)}"
 
 
 def _out_without_hold(host: Host) -> list[Place]:
@@ -264,11 +271,19 @@ def _out_without_hold(host: Host) -> list[Place]:
 def unanswered(host: Host) -> Reason:
     """Of a host that serves but does not answer restore_service."""
     when = "it is in service, and does not answer" if host.in_rotation else "when it was in service it did not answer"
-    why = (
-        f"{when} what it is asked ({host.unanswered}): it would stay out after the event;"
-        " start what should answer, correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
-    )
-    return Reason(Kind.ANSWER, why)
+    return Reason(Kind.ANSWER, f"{when} what it is asked ({host.unanswered}): it would stay out after the event; {LET_IT_ANSWER}")
+
+
+def dead_in_rotation(host: Host) -> Reason | None:
+    """Of a host that serves nobody, because nobody answers there, although a balancer that does not check it may send it requests.
+
+    It would not come back after an event, but that keeps it in rotation for nobody's sake. So only check mode tells it.
+    """
+    why = host.observation.unanswered if host.observation.asked else None
+    sent = [place for place in host.places if place.in_rotation and place.health != BALANCER and not place.owner]
+    if not why or not sent or host.traffic.serves or host.held_ids or out_by_others(host) or any(event.started for event in host.events):
+        return None
+    return Reason(Kind.ANSWER, f"it does not answer at {why}, although {sent[0].balancer[0].title} may send it requests; {LET_IT_ANSWER}")
 
 
 def may_fail_by_own_tasks(host: Host) -> bool:

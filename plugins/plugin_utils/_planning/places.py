@@ -93,10 +93,13 @@ class Place:
     told: tuple[Pool, ...] = ()  # the connections of the balancer to the host of which a sentence in C(busy) tells already
     checked: bool = True  # whether the balancer itself checks that the host serves again
     returns: str = ""  # phrase: how it comes back into rotation by itself
+    by_others: str = ""  # phrase: how somebody else keeps it out, if its type says that of each place
+    booting: tuple[str, ...] = ()  # what is said instead of C(busy) of a host whose event has started, if it probably still boots
     conflict: str = ""  # sentence: what somebody else did to it
     note: str = ""  # sentence: other news about it
     still_out: str = ""  # sentence: what is still to be put back, if its type says that of each place
     stays: str = ""  # sentence: why nothing can take it out
+    wrong: str = ""  # sentence: why it never counts as out, although it was taken out, until a person mends something
     untold: str = ""  # sentence: why nobody could tell that it is out, or why it gets nothing already
     # The type of duty that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it

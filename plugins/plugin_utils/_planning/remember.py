@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status im
     restoring_since,
     unchecked_places,
     untold,
-    warns_unanswered,
+    warned_silence,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, joined
@@ -82,7 +82,7 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
-        warned_unanswered=memory.warned_unanswered or warns_unanswered(host, decided.observed.run),
+        warned_unanswered=memory.warned_unanswered or bool(warned_silence(host, decided.observed.run)),
         warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
         warned_silenced=memory.warned_silenced or bool(silenced_by_own_tasks(host)),
         warned_uncounted=memory.warned_uncounted or bool(host.uncounted),

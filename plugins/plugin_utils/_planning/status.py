@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     OWN_TASKS,
     PATIENCE,
     connections_of,
+    dead_in_rotation,
     drain_until,
     failing_for,
     has_ended,
@@ -121,7 +122,7 @@ def decision(decided: Decided, statuses: Statuses, host: Host) -> Decision:
     return {
         "step": step.as_json(host) if step else None,
         "state": status.state,
-        "shown": LEFT_OUT if status.state == "in_service" and out_by_others(host) else status.state,
+        "shown": LEFT_OUT if status.state == "in_service" and out_by_others(host) and not host.wrong else status.state,
         "reason": status.reason,
         "since": host.memory.state_since if host.memory.state == status.state else observed.now,
         "until": _until(status, event, observed.now),
@@ -150,8 +151,9 @@ def _until_is(status: Status, event: Event | None) -> str:
 def warnings(decided: Decided) -> Iterator[str]:
     """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
-        if warns_unanswered(host, decided.observed.run):
-            yield f"{host.name}: {unanswered(host).text}"
+        silence = warned_silence(host, decided.observed.run)
+        if silence:
+            yield f"{host.name}: {silence.text}"
         silenced = silenced_by_own_tasks(host)
         if silenced and not host.memory.warned_silenced:
             yield f"{host.name}: {silenced.text}"
@@ -174,9 +176,13 @@ def warnings(decided: Decided) -> Iterator[str]:
             )
 
 
-def warns_unanswered(host: Host, run: Run) -> bool:
-    """Whether people are told now that a host does not answer, if it goes out all the same. In check mode also without an event."""
-    return bool(host.unanswered and not host.refuses_unanswered and (host.events or run.check) and not host.memory.warned_unanswered)
+def warned_silence(host: Host, run: Run) -> Reason | None:
+    """That a host does not answer, if people are told so now and it goes out all the same. In check mode also without an event."""
+    if host.settings.restore_service.unanswered == "refuse" or host.memory.warned_unanswered:
+        return None
+    if host.unanswered and (host.events or run.check):
+        return unanswered(host)
+    return dead_in_rotation(host) if run.check else None
 
 
 def untold(host: Host) -> list[str]:
@@ -235,6 +241,8 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
         until = drain_until(host, event, now)
         # The time to drain begins once no balancer sends it requests any more.
         is_out = not (host.in_rotation or host.blind)
+        if host.wrong and not _is_going_out(decided, host):
+            return Status("needs_person", _with_failure(host, host.wrong), event.not_before_at)
         draining = Status("draining", _with_failure(host, _why_draining(decided, host, event, until)), until if is_out else None)
         # When its time is over, Azure waits until then.
         return draining._replace(until=event.not_before_at) if draining.kind == Kind.LATE.value else draining
@@ -301,12 +309,20 @@ def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float)
         return (Reason(Kind.UNREAD, f"has not answered for {seconds} s" if seconds else "does not answer"),)
     if not event.prepares:
         return (Reason(Kind.STATE, "the event has started"),)
-    return busy or (Reason(Kind.STATE, f"stays out until {event.announced_by} says that the event is over"),)
+    # What a person could mend before the impact is no matter now: who answers there may only be starting.
+    instead = {text: other for place in host.places for text, other in zip(place.busy, place.booting)}
+    said = tuple(reason._replace(text=instead.get(reason.text, reason.text)) for reason in busy)
+    return said or (Reason(Kind.STATE, f"stays out until {event.announced_by} says that the event is over"),)
+
+
+def _is_going_out(decided: Decided, host: Host) -> bool:
+    step = decided.step(host)
+    return bool(step and step.role == "load_balancer")
 
 
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
     step = decided.step(host)
-    if step and step.role == "load_balancer":
+    if _is_going_out(decided, host):
         return (Reason(Kind.ACT, "is being taken out of its balancer"),)
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)

@@ -319,7 +319,7 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
     C(begun): what the phase C(begin) returned.
     """
     decision, looks = result["hosts"][name], result["seen"]["balancers"]
-    if result["finished"] or result.get("to_do") or not decision["events"] or decision["state"] not in ("draining", "ready"):
+    if result["finished"] or result.get("to_do") or not decision["events"] or decision["state"] not in ("draining", "ready", "needs_person"):
         return result, []
     others = [turn for turn in begun["turns"][name] if "key" in turn and turn["machine"] != name]
     mine = result["turns"][name]

@@ -97,15 +97,17 @@ def notice_of(options: Mapping[str, Any]) -> float:
     return round(float(options["interval"] * options["threshold"] + options["margin"]), 3)
 
 
-def health_answer(place: str, look: Mapping[str, Any], url: str | None) -> tuple[str, ...]:
-    """What keeps a host from being idle, as far as its health answer and new connections tell."""
+def health_answer(place: str, look: Mapping[str, Any], url: str | None, may_boot: bool = False) -> tuple[str, ...]:
+    """What keeps a host from being idle, as far as its health answer and new connections tell. ``may_boot``: whether it may boot where nobody answers."""
     answer = look["answer"]
     if answer["state"] != "failing":
         return ("%s passes" % place,)
     found = []
     if is_wrong(look):
         found.append(why_wrong(look, url))
-    if is_untold(look):
+    if is_untold(look) and may_boot and not look["probe"]["answered"]:
+        found.append("%s: it probably still boots" % look["probe"]["said"])
+    elif is_untold(look):
         found.append("%s: %s, so nothing tells that the probe fails now; %s" % (look["probe"]["said"], *_why_untold(answer)))
     if look["notice_left"]:
         found.append("the balancer notices within %d s" % math.ceil(look["notice_left"]))
@@ -141,6 +143,18 @@ def why_wrong(look: Mapping[str, Any], url: str | None) -> str:
     answer = look["answer"]
     done = "its command was run" if answer["action"] == "command" else answer["told"]
     return "%s still passes although %s: it is not what the answer depends on (action and what belongs to it), or url is not what the probe asks" % (url, done)
+
+
+def why_stuck(look: Mapping[str, Any], url: str | None) -> str:
+    """The same once its balancer must have noticed, or if somebody else has taken it out; otherwise empty. Nothing but a person ends this."""
+    is_ours = look["answer"]["condition"] != "already_out"
+    return why_wrong(look, url) if is_wrong(look) and not (is_ours and look["notice_left"]) else ""
+
+
+def seen_out(place: str, look: Mapping[str, Any], url: str | None) -> str:
+    """A phrase: what tells that the answer fails. Only where the URL was asked, it is known whether it does."""
+    passes, told = passes_at_url(look), "%s: %s" % (place, look["answer"]["told"])
+    return "%s fails" % place if passes is False else "%s, but %s passes" % (told, url) if passes else told
 
 
 def may_send(look: Mapping[str, Any]) -> bool:

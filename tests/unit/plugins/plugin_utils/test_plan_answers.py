@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 
 from tests.support.model import Model, service, tasks
+from tests.support.nginx import line_told
 
 URL = "http://localhost/healht: status 404"
 ASK = {"url": "http://localhost/healht", "validate_certs": True}
@@ -138,6 +140,43 @@ def test_check_mode_says_it_though_no_event_stands():
     model.answers["web1"] = URL
     outcome = model.go()
     assert outcome["finished"] and outcome["failed_run"] and URL in outcome["messages"][0]
+
+
+REFUSED = "http://localhost/health: Connection refused"
+
+
+@pytest.mark.parametrize("unanswered", ["refuse", "warn"])
+@pytest.mark.parametrize("events", [(), ("e1",)])
+@pytest.mark.parametrize(
+    ("server", "is_told"),
+    [({}, True), ({"down": True, "in_service": False, "condition": "already_out"}, False)],
+)
+def test_check_mode_tells_a_dead_application_behind_a_balancer_that_does_not_check(server, is_told, events, unanswered):
+    """nginx goes on sending it requests. Who is kept out by an operator may be silent."""
+    model = Asked(unanswered=unanswered)
+    model.run.update(check=True, wait=False)
+    model.answers["web2"] = REFUSED
+    lines = {name: line_told(f"10.0.0.{number}:80") for number, name in enumerate(model.names)}
+    lines["web2"].update({"silent": "Connection refused", **server})
+    for name, line in lines.items():
+        model.settings[name]["load_balancers"] = [dict(settings_of("nginx", {"hosts": ["lb1"], "server": line["server"]}, name), quiet=1.0, ports=[80])]
+    seen = {"servers": [*lines.values()], "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
+    look = {"reached": True, "machine": "lb1", "began": model.now, "at": model.now, "clock": model.now, **seen}
+    world = model.world
+    model.world = lambda: dict(world(), balancers={"lb1 nginx": look})
+    for event in events:
+        model.announce(event, "web2")
+    model.decide()
+    outcome = model.outcome
+    told = outcome["messages"] if unanswered == "refuse" else outcome["warnings"]
+    said = f"web2: it does not answer at {REFUSED}, although nginx may send it requests; start what should answer, "
+    assert [each for each in told if REFUSED in each and each.startswith(said)] == [each for each in told if "does not answer at" in each]
+    assert len([each for each in told if each.startswith(said)]) == is_told and (outcome["failed_run"] or not is_told or unanswered == "warn")
+    model.killed()
+    # No run waits for it: it serves nobody.
+    model.run.update(check=False, wait=True)
+    model.decide()
+    assert "does not answer at" not in str([model.outcome["messages"], model.outcome["warnings"]])
 
 
 @pytest.mark.parametrize("unanswered", ["refuse", "warn"])

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
 from tests.support.model import Model
@@ -134,8 +135,9 @@ def test_the_time_to_drain_is_told_once_it_has_begun():
     site.until(lambda _outcome: site.answers["web1"]["events"])
     told = []
     site.answers["web1"]["url_passes"] = True
-    told += [site.go()["hosts"]["web1"]["until"] for _pass in range(20)]
+    told += [site.go()["hosts"]["web1"]["until"] for _pass in range(4)]
     assert site.said("web1")[0] == "draining" and set(told) == {None}
+    site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "needs_person", passes=20)
     site.answers["web1"]["url_passes"] = None
     site.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.0.0.77", "count": 1}]
     told = [site.go()["hosts"]["web1"] for _pass in range(2)]
@@ -196,13 +198,40 @@ def test_the_whole_life_with_a_silent_impact():
     assert site.answers["web1"]["fails_since"] is None and outcome["events"][0]["outcome"] == "completed"
 
 
-def test_an_answer_that_still_passes_is_said_at_once():
+WRONG = (
+    "http://localhost/health still passes although /run/out is there: it is not what the answer depends on (action and what belongs to it), or url is not"
+    " what the probe asks"
+)
+
+
+@pytest.mark.parametrize("is_theirs", [False, True])
+def test_an_answer_that_still_passes_is_said_at_once_and_needs_a_person(is_theirs):
+    """Who is out by somebody else's file is no better off. Clients that go on coming are no news."""
     site = Probed()
+    look, shown = site.look_at, []
+    site.look_at = lambda name: dict(look(name), new_connections=[{"port": 80, "count": site.number % 3, "peer": "10.0.0.9"}] * bool(site.number % 3))
     site.answers["web1"]["url_passes"] = True
+    if is_theirs:
+        site.answers["web1"]["fails_since"] = site.now
     site.announce("e1", "web1")
-    for _pass in range(20):
-        site.go()
-    assert site.posted == [] and "http://localhost/health still passes although /run/out is there" in site.said("web1")[1]
+    site.go()
+    states = []
+    lines = Lines(lambda line, _color: shown.append(line))
+    for _pass in range(30):
+        at, before = site.now, site.outcome
+        outcome = site.go()
+        lines.tell(Pass(site.run, outcome, {"time": at}, before, {}))
+        states.append(site.said("web1"))
+    (state, reason), decision = states[-1], outcome["hosts"]["web1"]
+    assert site.posted == [] and (state, reason) == ("needs_person", WRONG) and not decision["tried_again"]
+    assert (decision["until_is"], decision["until"]) == ("Azure starts it at the latest at", site.events["e1"]["not_before_at"])
+    before = [reason for state, reason in states if state != "needs_person"]
+    assert all(reason.startswith(WRONG + "; the balancer notices within") for reason in before) and bool(before) is not is_theirs
+    assert len([line for line in shown if "web1" in line]) <= 3, shown
+    # The cause is mended.
+    site.answers["web1"]["url_passes"] = None
+    site.look_at = look
+    site.until(lambda _outcome: site.posted, passes=20)
 
 
 UNANSWERED = "http://localhost/health: Connection refused"
@@ -376,6 +405,44 @@ def test_a_health_answer_that_is_held_is_said_to_pass_again():
     assert site.said("web1") == ("restoring", "the health answer (/run/out) is still to pass again")
     names = [turn["name"] for turn in outcome["turns"]["web1"] if "acts" in turn]
     assert names == ["put web1 back on duty (health answer)", "update the records on web1"]
+
+
+@pytest.mark.parametrize("events", [(), ("e1",)])
+def test_check_mode_tells_a_file_that_says_out_while_the_url_passes(events):
+    """As with a wrong path and file_means: in."""
+    site = Probed()
+    site.run.update(check=True, wait=False)
+    site.answers["web1"].update(fails_since=site.now, url_passes=True)
+    for event in events:
+        site.announce(event, "web1")
+    outcome = site.go()
+    assert outcome["failed_run"] and outcome["messages"] == [f"web1: {WRONG}"]
+    state, reason = site.said("web1")
+    looked_at = "the health answer (/run/out): /run/out is there, but http://localhost/health passes"
+    assert (state, reason) == (("needs_person", WRONG) if events else ("in_service", f"{looked_at}; no event names it"))
+    assert outcome["hosts"]["web1"]["shown"] == state
+
+
+def test_where_only_the_file_was_looked_at_nobody_says_that_the_answer_fails():
+    site = Probed(entries={"web1": {"url": None}})
+    look = site.look_at
+    site.look_at = lambda name: dict(look(name), probe=None)
+    site.answers["web1"]["fails_since"] = site.now
+    site.go()
+    said = "nothing of ours keeps it out, but an operator's maintenance does (the health answer (/run/out): /run/out is there); no event names it"
+    assert site.said("web1") == ("in_service", said)
+
+
+def test_who_does_not_answer_after_the_impact_probably_boots():
+    site = Probed()
+    site.answers["web1"]["fails_since"] = site.now - 100
+    _nobody_answers(site, "web1")
+    site.announce("e1", "web1")
+    site.go()
+    assert "somebody else has taken it out, and nobody answers there" in site.said("web1")[1]
+    site.start("e1")
+    site.go()
+    assert site.said("web1") == ("started", f"{UNANSWERED}: it probably still boots")
 
 
 def test_an_operators_maintenance_is_left_alone():
