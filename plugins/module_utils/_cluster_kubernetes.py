@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     with_ids,
     wrong_url,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED
 
 if TYPE_CHECKING:
     import ssl
@@ -173,7 +174,19 @@ class Kubernetes(Member):
         return self._api
 
     def _node(self) -> Thing:
-        return _checked(self._server.ask("GET", self._path), self._path)
+        status, answer = self._server.send("GET", self._path)
+        if not 200 <= status < 300:
+            raise MemberError(_refused("GET", self._server.url + self._path, status, answer) + (self._others() if status == 404 else ""))
+        return _checked(answer, self._path)
+
+    def _others(self) -> str:
+        """A sentence: which nodes there are, the first of them."""
+        path = "/api/v1/nodes?limit=%d" % MOST_NAMED
+        try:
+            names = [str(node["metadata"]["name"]) for node in _items(self._server.ask("GET", path), path)]
+        except MemberError:
+            return ""
+        return " There are %s." % ", ".join(names[:MOST_NAMED]) if names else ""
 
     @property
     def _path(self) -> str:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, short_name, with_ids
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Slurm(Member):
 
     def look(self) -> Seen:
         node = self.options.get("node") or os.uname().nodename.split(".")[0]
-        told = self._run("scontrol", "show", "node", node, "--oneliner")
+        told = self._show(node)
         state = re.search(r" State=(\S+)", told)
         if not told.startswith("NodeName=%s " % node) or state is None:
             raise MemberError("`scontrol show node %s` told no state: %s." % (node, told.strip()[:200] or "nothing"))
@@ -88,6 +88,16 @@ class Slurm(Member):
             raise MemberError(
                 "The slurmd of this machine runs on %s, and that of the node %s on %s. See whether the option node is right." % (here[1], node, there[1])
             )
+
+    def _show(self, node: str) -> str:
+        try:
+            return self._run("scontrol", "show", "node", node, "--oneliner")
+        except MemberError as error:
+            code, out, _err = self.tools.run(["scontrol", "show", "node", "--oneliner"], SECONDS) if "not found" in str(error) else (1, "", "")
+            names = [] if code else re.findall(r"^NodeName=(\S+)", out, re.MULTILINE)
+            if not names:
+                raise
+            raise MemberError("%s There are %s. Set the option node." % (error, ", ".join(names[:MOST_NAMED]))) from None
 
     def _jobs(self, node: str) -> list[str]:
         """The jobs that have the node."""

@@ -48,7 +48,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read as read_text
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, place_json, plural, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -517,8 +517,8 @@ class Servers(Driver[Server]):
         names = sorted({server.address for server in self._servers.values() if path in (None, server.path)})
         if not names:
             return " It has no upstream with servers."
-        more = ", ..." if len(names) > 20 else ""
-        return " It has %s%s. Give the address as the line has it." % (", ".join(names[:20]), more)
+        more = ", ..." if len(names) > MOST_NAMED else ""
+        return " It has %s%s. Give the address as the line has it." % (", ".join(names[:MOST_NAMED]), more)
 
     def _edit(self, server: Server, text: str) -> None:
         self._edits.setdefault(server.path, []).append((server, text))

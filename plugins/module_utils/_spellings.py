@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Searched = tuple[str, Optional[int]]
 
 UNIX = "unix:"
+# How many of the things that there are a message names.
+MOST_NAMED = 20
 DEFAULT_PORTS = {"http": 80}
 # What the name of a duty, or of a node of a cluster, may be.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")

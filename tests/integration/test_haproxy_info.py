@@ -180,6 +180,7 @@ class TestWhatItSees:
             answers.close()
         assert seen["backends"] == [{"backend": "www", "sticky": False}, {"backend": "sticky", "sticky": True}]
         assert [(s["backend"], s["server"]) for s in seen["servers"]] == [("www", "web1"), ("www", "web2"), ("sticky", "web1")]
+        assert seen["known_servers"] == ["other/db", "sticky/web1", "www/web1", "www/web2"]
         assert seen["missing"] == ["web9"] and not seen["idle"] and seen["holds"] == [] and seen["state_dir_problem"] is None
         assert seen["level"] == "admin" and as_user["level"] == "user"
         assert seen["servers"][1] == {

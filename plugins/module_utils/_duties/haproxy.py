@@ -38,7 +38,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_host, parse_places, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
 
-# How many backends a message names.
-MOST_NAMED = 20
 # HAProxy tries a connection that failed again after a second at the most, at the same server, even if that is out by then. Until then it shows no session.
 RETRY_SECONDS = 1.2
 
@@ -195,6 +193,7 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
         if locked or not holds:
             break
     sticky = haproxy.sticky_backends(seen)
+    missing = [name for name in names if not seen.backends_of(name)]
     # The addresses to which the names led when they were taken out, and the addresses that the task gives.
     led_to: set[Any] = set(places)
     for record in holds:
@@ -242,8 +241,9 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
         "passes": passes(seen),
         "backends": [{"backend": backend, "sticky": backend in sticky} for backend in backends],
         "servers": servers,
-        "missing": [name for name in names if not seen.backends_of(name)],
+        "missing": missing,
         # For a message that says which there are. Nobody reads more.
+        "known_servers": sorted("%s/%s" % key for key in seen.servers)[:MOST_NAMED] if missing else [],
         "known_backends": sorted(seen.backends) if len(seen.backends) <= MOST_NAMED else [],
         "holds": holds,
         "other_holds": records.others,
@@ -263,6 +263,7 @@ def observe_absent(store: Store) -> dict[str, Any]:
         "passes": [],
         "beside": {},
         "missing": [],
+        "known_servers": [],
         "known_backends": [],
         # No HAProxy runs, so none of the records belongs to another one.
         "holds": store.records(KIND),

@@ -95,7 +95,9 @@ def has_no_server(settings: BalancerSettings, machine: str, seen: Json) -> str:
     unknown = [backend for backend in settings.get("backends") or () if known and backend not in known]
     if unknown:
         return f"balancer {machine}: HAProxy has no backend {', '.join(unknown)} (option backends); there are {', '.join(known)}"
-    others = f"; there are the backends {', '.join(known)}" if known else ""
+    # A journal of an older version does not have them.
+    servers = [place for place in seen.get("known_servers") or () if place.split("/")[0] in (settings.get("backends") or [place.split("/")[0]])]
+    others = f"; there are {', '.join(servers)}" if servers else f"; there are the backends {', '.join(known)}" if known else ""
     return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){others}"
 
 
@@ -270,6 +272,9 @@ class Haproxy(ServersDuty):
         options.setdefault("absent", "unknown")
         if settings.get("absent") not in (None, "", "unknown"):
             options["absent"] = settings["absent"]
+
+    def sharers(self, settings: BalancerSettings) -> str:
+        return "each backend"
 
     def left_by(self, settings: BalancerSettings) -> str:
         return f"echo 'show sess' | sudo socat stdio {shlex.quote(str(settings['socket']))}"

@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_stays,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, is_same_host, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_of, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -89,7 +89,7 @@ def stays(machine: str, line: Json) -> str:
 
 def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
     where = f"none of the files {', '.join(settings['files'])}" if settings["files"] else "no upstream"
-    has = f"; there are {', '.join(present[:20])}" if present else ""
+    has = f"; there are {', '.join(present[:MOST_NAMED])}" if present else ""
     return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){has}"
 
 
@@ -185,6 +185,9 @@ class Nginx(ServersDuty):
             options["configuration"] = settings["configuration"]
         files = options.setdefault("files", [])
         files.extend(path for path in settings["files"] if path not in files)
+
+    def sharers(self, settings: BalancerSettings) -> str:
+        return "each upstream"
 
     def left_by(self, settings: BalancerSettings) -> str:
         server = str(settings["server"])

@@ -332,7 +332,7 @@ def test_a_wrong_token_is_told_and_never_shown(cluster, tmp_path):
 
 
 def test_a_node_that_nobody_knows_is_told(cluster):
-    with pytest.raises(MemberError, match='404: nodes "n9" not found.*option'):
+    with pytest.raises(MemberError, match='404: nodes "n9" not found.*option.* There are n1, n2'):
         Kubernetes(cluster.options("n9"), Tools()).look()
 
 

@@ -168,6 +168,12 @@ class TestFaults:
             look(tools)
         assert said in str(error.value)
 
+    def test_a_node_that_nobody_knows_is_told_with_those_that_there_are(self, tools):
+        tools.says("scontrol show node --oneliner", 0, "NodeName=web1 Arch=x86_64\nNodeName=web2 Arch=x86_64\n", "")
+        tools.says("scontrol show node web", 1, "Node web1 not found\n", "")
+        with pytest.raises(MemberError, match=r"Node web1 not found\. There are web1, web2\. Set the option node\."):
+            look(tools)
+
     def test_squeue(self, tools):
         tools.says("squeue", 0, "what is this\n", "")
         with pytest.raises(MemberError, match="`squeue --nodelist=web1` told no list of jobs: what is this."):

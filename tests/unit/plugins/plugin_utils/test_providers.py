@@ -221,8 +221,18 @@ class TestHaproxy:
     @pytest.mark.parametrize(
         ("backends", "seen", "said"),
         [
-            ([], {"known_backends": []}, "no backend has a server 'web1' (option server)"),
-            ([], {"known_backends": ["api", "www"]}, "no backend has a server 'web1' (option server); there are the backends api, www"),
+            ([], {"known_backends": []}, "no backend has a server 'web1x' (option server)"),
+            ([], {"known_backends": ["api", "www"]}, "no backend has a server 'web1x' (option server); there are the backends api, www"),
+            (
+                [],
+                {"known_backends": ["api", "www"], "known_servers": ["api/db", "www/web1", "www/web2"]},
+                "no backend has a server 'web1x' (option server); there are api/db, www/web1, www/web2",
+            ),
+            (
+                ["www"],
+                {"known_backends": ["api", "www"], "known_servers": ["api/db", "www/web1", "www/web2"]},
+                "none of the backends www has a server 'web1x' (option server); there are www/web1, www/web2",
+            ),
             (
                 ["wwww"],
                 {"known_backends": ["api", "www"]},
@@ -231,7 +241,7 @@ class TestHaproxy:
         ],
     )
     def test_a_backend_that_does_not_exist_is_told_with_those_that_do(self, backends, seen, said):
-        assert has_no_server({"server": "web1", "backends": backends}, "lb1", seen) == f"balancer lb1: {said}"
+        assert has_no_server({"server": "web1x", "backends": backends}, "lb1", seen) == f"balancer lb1: {said}"
 
     def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain(self):
         common = {"hosts": ["lb1"], "socket": SOCKET}
