@@ -103,8 +103,10 @@ class ActionModule(ControllerAction):
     def _preview(task_vars, options):
         for name in task_vars["ansible_play_hosts_all"]:
             facts = task_vars["hostvars"].raw_get(name)
-            minimum = task_vars["graceful_azure_plan"]["settings"][name]["min_in_service"]
-            _show([rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, minimum)])
+            settings = plain(task_vars["graceful_azure_plan"]["settings"][name])
+            _show(
+                [rehearsal.service_line(name, plain(facts["graceful_azure_rehearse_real"])), *rehearsal.preview_lines(name, _looks(facts), options, settings)]
+            )
 
     def _begin(self, task_vars):
         """Whether this host is rehearsed now, and how long everything may take. No host is after one with which anything was wrong."""

@@ -165,6 +165,9 @@ class AzureLoadBalancer(TrafficDuty):
         past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result) if way["of"] in [each["name"] for each in mine])
         return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes)
 
+    def sharers(self, settings: BalancerSettings) -> str:
+        return f"the pool {pool_name(settings)}"
+
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         for record in machine.records or ():

@@ -198,6 +198,9 @@ class HealthProbe(TrafficDuty):
     def asks_before(self, settings: BalancerSettings) -> bool:
         return bool(settings["url"])
 
+    def sharers(self, settings: BalancerSettings) -> str:
+        return f"the pool {settings['pool']}" if settings["pool"] else "those that share its requests"
+
     def noticed_after(self, settings: BalancerSettings) -> float:
         return float(settings["notice"])
 

@@ -78,6 +78,10 @@ class TrafficDuty(Duty):
         """The same for all hosts that have such a duty, in their order. It is asked once in a pass: here is the place for what they have in common."""
         return (self.traffic(settings, host, machines, addresses) for host, settings in asked)
 
+    def sharers(self, settings: BalancerSettings) -> str:
+        """Words for those that share its requests, among which the minimum in service counts; empty if it does not count them."""
+        return ""
+
     def left_by(self, settings: BalancerSettings) -> str:
         """The command that shows on its machine which requests to the host are left; empty if there is none."""
         return ""

@@ -339,14 +339,25 @@ def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
     """What could not be read of a host."""
     if not host.fatal:
         yield from host.blind
+    namesake = _may_be_named(host, observed)
     if host.is_unread:
-        yield Reason(Kind.UNREAD, f"its metadata service cannot be read: {host.observation.error}")
+        yield Reason(Kind.UNREAD, joined([f"its metadata service cannot be read: {host.observation.error}", *namesake]))
     if is_lost(host, observed):
         missed = "read" if host.observation.cut_off else "reached"
-        why = f"it cannot be {missed}, and no event is known that names it, so nobody watches it: {why_unread(host).rstrip('.')}."
+        unwatched = "" if namesake else ", and no event is known that names it, so nobody watches it"
+        why = f"{joined([f'it cannot be {missed}{unwatched}: {why_unread(host)}', *namesake]).rstrip('.')}."
         off = "; if it may be switched off, set graceful_azure_may_be_off for it" if host.observation.seems_off else ""
         mend = "Set handle_events_observe_timeout, such as to 30" if host.observation.cut_off else "Mend it"
         yield Reason(Kind.UNREAD, f"{why} {mend}, or leave it out of the target{off}")
+
+
+def _may_be_named(host: Host, observed: Observed) -> list[str]:
+    """A sentence if events name VMs that are no known target, and the host's name in Azure is not known."""
+    events = [event for event in observed.events.values() if event.standing and event.strangers]
+    if host.resource_name or not events:
+        return []
+    told = (f"{first_of(list(event.shown_by))} shows {event.label} for {first_of(event.strangers)}" for event in events)
+    return [f"{' and '.join(told)}, which may be this host: set graceful_azure_resource_name"]
 
 
 def _waited_for(event: Event, statuses: Statuses) -> str:

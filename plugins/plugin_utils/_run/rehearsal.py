@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
@@ -211,13 +212,16 @@ def service_line(name: str, real: Json) -> str:
     return f"{name}: its metadata service answers (version {VERSION}{called}, document {real['document_incarnation']}), no event stands"
 
 
-def preview_lines(name: str, looks: Iterable[Json], options: Options, minimum: Any) -> Iterator[str]:
-    """What a rehearsal would do with a host."""
+def preview_lines(name: str, looks: Iterable[Json], options: Options, settings: Json) -> Iterator[str]:
+    """What a rehearsal would do with a host. C(settings): those of a run."""
     found = [(f"{each['name']} on {look['item']}", each) for look in looks for each in look.get("duties") or ()]
     duties = [f"{called} ({each['problem'] or f'now {_words(each)}'})" for called, each in found]
     event = f"a {options['rehearse_event_type']}"
     yield f"{name}: {event} would take it off {', '.join(duties) or 'no duty'}, drain it, be approved to a simulator, and put it back"
-    yield f"{name}: graceful_azure_min_in_service: {minimum} of each backend must stay in service, otherwise it is not taken out"
+    minimum, sharers = settings["min_in_service"], [TRAFFIC[each["provider"]].sharers(each) for each in settings["load_balancers"]]
+    among = " and ".join(dict.fromkeys(filter(None, sharers)))
+    if among and str(minimum) not in ("0", "0%"):
+        yield f"{name}: it goes out only if {minimum} of {among} would stay in service (graceful_azure_min_in_service)"
 
 
 def table(hosts: Mapping[str, Json], options: Options) -> Iterator[str]:

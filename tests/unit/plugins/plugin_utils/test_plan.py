@@ -2672,6 +2672,28 @@ class TestNobodyWatches:
         assert message.startswith("web3: it cannot be reached") and "timed out" in message and "graceful_azure_may_be_off" in message
         assert outcome["unread"] == {"web3": "timed out"}
 
+    @pytest.mark.parametrize("named", ["web2", "vm_7"])
+    def test_a_neighbour_shows_an_event_for_a_name_that_may_be_its_own(self, named):
+        """It was said that no event was known that names it."""
+        model = Model(hosts=2)
+        model.hosts["web2"].update(silent=True, azure_name=named)
+        model.announce("e1", "web2", notice=3600.0)
+        model.run["wait"] = False
+        (message,) = model.finish()["messages"]
+        assert message.startswith(
+            f"web2: it cannot be reached: timed out; web1 shows Reboot e1 for {named}, which may be this host: set graceful_azure_resource_name."
+        )
+
+    def test_nor_does_one_tell_its_name_whose_metadata_service_cannot_be_read(self):
+        model = Model(hosts=2)
+        model.hosts["web2"]["service_silent"] = True
+        model.announce("e1", "web2", notice=3600.0)
+        model.run["wait"] = False
+        (message,) = model.finish()["messages"]
+        assert message == (
+            "web2: its metadata service cannot be read: no answer; web1 shows Reboot e1 for vm_web2, which may be this host: set graceful_azure_resource_name"
+        )
+
     def test_a_host_that_refuses_ssh_is_not_off(self):
         model = Model(hosts=2)
         model.hosts["web2"]["silent"] = "Failed to connect to the host via ssh: Host key verification failed."

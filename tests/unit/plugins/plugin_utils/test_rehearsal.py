@@ -301,6 +301,28 @@ def test_what_keeps_a_host_from_being_rehearsed():
     )
 
 
+PROBE = {"action": "file", "file": "/run/out"}
+
+
+@pytest.mark.parametrize(
+    ("minimum", "duties", "told"),
+    [
+        (1, [("haproxy", {"hosts": ["lb1"]}), ("haproxy", {"hosts": ["lb2"]})], "1 of each backend"),
+        ("50%", [("nginx", {"hosts": ["lb1"]})], "50% of each upstream"),
+        (2, [("azure_load_balancer", {"pool": "/subscriptions/S/www"})], "2 of the pool www"),
+        (1, [("health_probe", dict(PROBE, pool="shop"))], "1 of the pool shop"),
+        (1, [("health_probe", PROBE), ("nginx", {"hosts": ["lb1"]})], "1 of those that share its requests and each upstream"),
+        (0, [("nginx", {"hosts": ["lb1"]})], None),
+        (1, [], None),
+    ],
+)
+def test_check_mode_names_the_minimum_in_service_as_each_type_calls_it(minimum, duties, told):
+    """As a rule: it read like something that was found wrong, and behind a probe there are no backends."""
+    settings = {"min_in_service": minimum, "load_balancers": [settings_of(kind, options, "web1") for kind, options in duties]}
+    _event, *said = rehearsal.preview_lines("web1", [], {"rehearse_event_type": "Reboot"}, settings)
+    assert said == ([f"web1: it goes out only if {told} would stay in service (graceful_azure_min_in_service)"] if told else [])
+
+
 def test_who_interrupts_a_rehearsal_has_been_told_what_to_type():
     told = "web1: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target=web1 give it back"
     assert rehearsal.if_interrupted("web1") == told
