@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 
+from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in
@@ -25,12 +26,17 @@ STRETCH = 50
 AWAIT_CHECKS = "__load_balancer_await_checks"
 """The playbook holds sets it to false: a host that is gone for good passes no checks."""
 
+display = Display()
+
 
 class ActionModule(ControllerAction):
-    """Begins a role for one host, or says how it goes on."""
+    """Begins a role for one host, says how it goes on, or how it ended."""
 
     def run(self, tmp=None, task_vars=None):
         result = dict(super().run(tmp, task_vars), changed=False)
+        if self._task.args.get("phase") == "end":
+            # As an assertion does it, the result is shown also without -v.
+            return dict(result, _ansible_verbose_always=True, **_ended(task_vars["graceful_azure_alone"]))
         if self._task.args.get("phase") == "pass":
             last = task_vars["graceful_azure_alone"]
             result.update({key: last[key] for key in ("connection", "unsaid_connections", "passes")})
@@ -40,6 +46,8 @@ class ActionModule(ControllerAction):
             result.update(self._begin(self._task.args["role"], task_vars), passes=0)
         result["goes_on"] = not result["finished"] and result["passes"] % STRETCH > 0
         result["failure"], result["warnings"] = printable(result["failure"]), printable(result.get("warnings") or [])
+        for line in result.pop("lines"):
+            display.display(line)
         if not result["finished"]:
             time.sleep(result["pause"])
         return kept_inside(result)
@@ -59,3 +67,8 @@ class ActionModule(ControllerAction):
         settings["used"]["await_checks"] = task_vars.get(AWAIT_CHECKS)
         begun = begin(role, name, settings, time.time(), self._task.check_mode)
         return dict(begun, connection=usual, unsaid_connections=unsaid_connections(said, usual))
+
+
+def _ended(last):
+    """What a person reads in the end. An assertion would show what it compares, too, and where in this collection it is written."""
+    return {"failed": True, "msg": last["failure"]} if last["failure"] else {"msg": printable(last["result"]["reason"])}

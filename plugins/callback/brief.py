@@ -57,8 +57,9 @@ class CallbackModule(Default):
 
     @contextlib.contextmanager
     def _show(self, result):
-        """Show a result that people should read, such as a warning or the message of debug. An assertion that succeeded is not such a result."""
-        always = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] != "assert"
+        """Show a result that people should read, such as a warning or the message of debug. An assertion that succeeded is not such a result, nor is a
+        role that succeeded."""
+        always = _values(result).get("_ansible_verbose_always") and _task(result).action.rpartition(".")[2] not in ("assert", "alone")
         told = always or _values(result).get("warnings")
         self.set_option("display_ok_hosts", bool(told))
         try:

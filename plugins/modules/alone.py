@@ -16,7 +16,7 @@ author:
 description:
   - Internal to the playbooks of this collection. Options and results may change with every release.
   - With O(role), checks the variables that this role reads and begins it for one host. After that, says after each pass how the role goes on.
-  - Runs on the controller for each host and connects to none. It never fails. Mistakes and failures are data, which the last task of the role tells.
+  - Runs on the controller for each host and connects to none. Mistakes and failures are data, and only V(end) of O(phase), the last task of the role, fails.
 extends_documentation_fragment:
   - graceful.azure._attributes
 options:
@@ -25,9 +25,11 @@ options:
     type: str
     choices: [load_balancer, drain_host, approve_event, restore_service]
   phase:
-    description: V(begin) begins a role. V(pass) says how it goes on after a pass, from what the host has registered.
+    description:
+      - V(begin) begins a role. V(pass) says how it goes on after a pass, from what the host has registered. V(end) tells the result, and fails if the
+        role has failed.
     type: str
-    choices: [begin, pass]
+    choices: [begin, pass, end]
     default: begin
 """
 

@@ -23,8 +23,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, TRIES, host_options, idle_options, machine_looks, with_acts
-from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
+from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, sinks
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, details_of, events_of_hold, kept
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import NOTHING, RoleResult, is_changed, is_unreachable, together, too_slow
@@ -46,6 +47,12 @@ LONGEST_WAIT = 10.0
 """The same while an approved event has not begun. News end the look."""
 FIRST, EARLY, IDLE = "first", "early", "idle"
 """The stages in which drain_host takes duties out: before all that brings traffic, at once, and when the host is idle."""
+START_IT = "start what should answer, then run it again"
+"""What a person does about a host that stays out because it does not answer."""
+STATES = {"drained": "draining", "running": "restoring", "in": "restoring", "out": "waiting"}
+"""What the lines of a run call a host that waits, by what the role is to do."""
+WAITS_UNTIL = "waits until"
+"""What the time is where a role gives up, and a run would go on."""
 BY_HAND = "restore_service"
 """Stands for the events where a record must be put and nobody knows any."""
 SETTINGS: Json = {"resource_name": None, "rules": [], "min_in_service": 1, "unknown_resources": "hold"}
@@ -78,6 +85,8 @@ def begin(role: str, name: str, settings: Json, now: float, check: bool = False)
         "has_changed": False,
         "conflicts": [],
         "warned": [],
+        "waiting": None,
+        "told": {},
         "reached": False,
         "was_met": False,
         "result": dict(UNFINISHED),
@@ -87,14 +96,15 @@ def begin(role: str, name: str, settings: Json, now: float, check: bool = False)
 
 def refused(why: str) -> Json:
     """The end of a role whose settings are wrong."""
-    return {"finished": True, "result": dict(UNFINISHED), "failure": why}
+    return {"finished": True, "result": dict(UNFINISHED), "failure": why, "lines": []}
 
 
 def one_pass(facts: Json, last: Json, now: float) -> Json:
     """How the role goes on after a pass. C(facts): the variables of the host. C(last): what the pass before returned.
 
     Returns what the next pass needs, among it C(turns) (of the host, as in a run), C(files) (which task file of the user's own is to run before that),
-    C(pause) (seconds to wait before), C(warnings), C(finished), C(result) (of the role), and C(failure) (why it failed, or empty).
+    C(pause) (seconds to wait before), C(warnings), C(lines) (for what the host waits, if that is news), C(finished), C(result) (of the role), and C(failure)
+    (why it failed, or empty).
     """
     this = Pass(facts, last, now)
     found = this.files_left() if last.get("files_left") is not None else this.failed() or this.slow() or this.file() or _ROLES[last["role"]](this)
@@ -116,6 +126,7 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
         "failure": "",
     }
     after: Json = {**unchanged, **always, **found}
+    after.update(this.lines(after["until"]))
     after["result"] = dict(after["result"], changed=after["has_changed"])
     if after["conflicts"]:
         after["result"]["conflicts"] = after["conflicts"]
@@ -151,6 +162,7 @@ class Pass:
         # What could be reached once may be so again.
         self.reached = last["reached"] or bool(self.acts) and not any(map(is_unreachable, self.acts))
         self.was_met = last["was_met"] or bool(self.host.observation.reached)
+        self.waits_for = ""
 
     def _judge(self) -> tuple[RoleResult, str]:
         """What the last step came to, and why it failed, or an empty text."""
@@ -182,6 +194,25 @@ class Pass:
         found = [f"{self.name}: {place.untold}" for place in self.host.places if place.untold] if self.goes_out else []
         return [sentence for sentence in found if sentence not in self.last["warned"]]
 
+    def wait_for(self, result: RoleResult) -> None:
+        """The role goes on because this is not done."""
+        left = joined(result.get("left") or ()) or str(result["reason"])
+        self.waits_for = f"not back yet: {left}" if result.get("unanswered") else left
+
+    def lines(self, until: float) -> Json:
+        """What is told of the host while it waits, as a run tells it: at once, when it changes, and when it has been so for long."""
+        if not self.waits_for or self.check:
+            return {"waiting": self.last["waiting"], "told": self.last["told"], "lines": []}
+        state = "approved" if self.last["role"] == "approve_event" else STATES[self.used.get("state") or "running"]
+        waiting = self.last["waiting"] or {"since": self.now}
+        decision = {"state": state, "shown": state, "reason": self.waits_for, "kind": "", "event": None, "step": None, "since": waiting["since"]}
+        decision.update(until=until, until_is=UNTIL[state] if state in ("draining", "restoring") else WAITS_UNTIL)
+        found: list[str] = []
+        outcome: Json = {"hosts": {self.name: decision}, "memory": {}}
+        told = sinks.Pass({}, outcome, {"time": self.now}, {"memory": {"told": self.last["told"]}}, {})
+        sinks.Lines(lambda line, _color: found.append(line)).tell(told)
+        return {"waiting": waiting, "told": outcome["memory"]["told"], "lines": found}
+
     @property
     def goes_out(self) -> bool:
         return self.used.get("state") in ("out", "drained")
@@ -204,7 +235,7 @@ class Pass:
         if self.check and not (failure or is_lost):
             result = dict(result, done=True)
         if self.used["wait"] and not result["done"]:
-            failure = failure or str(result["reason"])
+            failure = failure or joined([str(result["reason"]), *([START_IT] if result.get("unanswered") else ())])
         return {"finished": True, "result": {key: value for key, value in result.items() if key != "file"}, "failure": failure}
 
     def fail(self, why: str) -> Json:
@@ -228,6 +259,8 @@ class Pass:
         file, ran = self.result.get("file"), self.last["ran"]
         if not file or file["record"] in ran and not self.may_wait:
             return None
+        if file["record"] in ran:
+            self.wait_for(self.result)
         return {**self.again(), "files": {self.name: file}, "ran": [*ran, file["record"]], "pause": PAUSE if file["record"] in ran else 0.0}
 
     def files_left(self) -> Json:
@@ -241,6 +274,7 @@ class Pass:
         """Take the last step once more, if waiting may help; otherwise the end."""
         if self.result["done"] or not (can_pass and self.may_wait):
             return self.end(self.result)
+        self.wait_for(self.result)
         return {**self.again(), "pause": PAUSE}
 
     def again(self) -> Json:
@@ -394,6 +428,8 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
         step = this.step_of("drained", events["ids"], events["details"], stage=due[0], first=first, idle=due[0] == IDLE)
         if due[0] == IDLE:
             return this.take(step)
+        if due[0] == stage:
+            this.wait_for(this.result)
         *machines, own = _glance(this)
         found = this.take(step, own)
         return {**found, "turns": {this.name: [*machines, *found["turns"][this.name]]}, "pause": PAUSE if due[0] == stage else 0.0}
@@ -407,6 +443,8 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
         return this.end(result)
     if this.seconds_left == 0.0:
         this.notes["taken"] = [*this.notes["taken"], "late"]
+    if this.drain.busy:
+        this.wait_for(result)
     return {"step": None, **_wait_until_idle(this)}
 
 
@@ -512,6 +550,7 @@ def _await_begin(this: Pass, shown: Json | None, is_twice: bool) -> Json:
 
 
 def _look_for_begin(this: Pass, pending: list[str]) -> Json:
+    this.waits_for = f"waits until Azure starts {', '.join(pending)}"
     if this.notes.get("outside"):
         return _read_by_witness(this, PAUSE)
     observation = this.host.observation

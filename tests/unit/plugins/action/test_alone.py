@@ -46,3 +46,30 @@ def test_others_look_first(monkeypatch, role):
     begun = begin(monkeypatch, role, graceful_azure_duties=["app"])
     (turn,) = begun["turns"]["web1"]
     assert "options" in turn and "acts" not in turn and not begun["finished"]
+
+
+REASON = "web1 is not restored; it stays out of its load balancer; http://web1/: Connection refused"
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [(f"{REASON}; start it", {"failed": True, "msg": f"{REASON}; start it"}), ("", {"msg": "web1 is restored"})],
+)
+def test_the_end_is_one_sentence(monkeypatch, failure, told):
+    """An assertion also showed what it compares."""
+    action = alone.ActionModule.__new__(alone.ActionModule)
+    action._task = type("Task", (), {"args": {"phase": "end"}})
+    monkeypatch.setattr(alone.ControllerAction, "run", lambda _self, _tmp, _variables: {})
+    last = {"failure": failure, "result": {"reason": "web1 is restored"}}
+    assert action.run(None, {"graceful_azure_alone": last}) == {"changed": False, "_ansible_verbose_always": True, **told}
+
+
+def test_lines_are_shown_and_not_registered(monkeypatch):
+    shown = []
+    action = alone.ActionModule.__new__(alone.ActionModule)
+    action._task = type("Task", (), {"args": {"phase": "pass"}})
+    monkeypatch.setattr(alone.ControllerAction, "run", lambda _self, _tmp, _variables: {})
+    monkeypatch.setattr(alone.display, "display", shown.append)
+    monkeypatch.setattr(alone, "one_pass", lambda *_arguments: {"finished": True, "failure": "", "lines": ["web1  restoring"]})
+    result = action.run(None, {"graceful_azure_alone": {"connection": "ssh", "unsaid_connections": [], "passes": 0}})
+    assert shown == ["web1  restoring"] and "lines" not in result

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 HAPROXY = {"type": "haproxy", "hosts": ["lb1"]}
 WEB2 = {"event_id": "E9", "event_type": "Reboot", "resources": ["web2"]}
@@ -182,6 +183,8 @@ class TestLoadBalancer:
         refused = act(changed=False, refused=["web1 stays."], servers=[server("ready")])
         role = self.out()
         assert not role.tell(refused)["finished"] and role.told["pause"] > 0 and role.acts()
+        (line,) = role.told["lines"]
+        assert "  web1  waiting  lb1: web1 stays.  (waits until " in line
         assert role.tell(act())["finished"] and role.told["result"]["changed"]
         late = self.out(timeout=10)
         late.tell(refused)
@@ -242,6 +245,35 @@ class TestRestoreService:
         assert self.back().options()["timeout"] == 1.0
         assert self.back(handle_events_observe_timeout=30).options()["timeout"] == 30.0
 
+    def test_for_what_it_waits_is_told_at_once_and_when_it_changes(self):
+        """Until it failed after five minutes, nothing was shown."""
+        role = self.back(duties=[HAPROXY], graceful_azure_health_url="http://web1/", graceful_azure_restore_timeout=300)
+        there = [record("E1", name="drained")]
+        assert role.tell(holds=there)["lines"] == []
+
+        def lines(said):
+            silent = {"changed": False, "answered": False, "reason": f"http://web1/: {said}"}
+            return role.tell(silent, holds=there)["lines"]
+
+        (first,) = lines("Connection refused")
+        assert first.startswith(f"{clock(role.now)}  web1  restoring  not back yet: http://web1/: Connection refused  (should be back by ")
+        assert first.endswith(f"{clock(1300.0)})")
+        assert lines("Connection refused") == []
+        (second,) = lines("status 503")
+        assert "  not back yet: http://web1/: status 503  (for 3 s, " in second
+        assert sum(len(lines("status 503")) for _second in range(60)) == 5, "it is told again from time to time"
+        role.now += 300
+        assert lines("status 503") == [] and role.told["finished"]
+        end = "web1 is not restored; it stays out of its load balancer; http://web1/: status 503; start what should answer, then run it again"
+        assert role.told["failure"] == end
+
+    def test_what_does_not_wait_tells_nothing(self):
+        for more in ({"wait": False}, {"check": True}):
+            role = self.back(duties=[HAPROXY], graceful_azure_health_url="http://web1/", **more)
+            role.tell(holds=[record("E1", name="drained")])
+            told = role.tell({"changed": False, "answered": False, "reason": "http://web1/: refused"})
+            assert told["finished"] and told["lines"] == [] and told["failure"] == ""
+
     def test_a_host_that_is_lost_later_is_waited_for(self):
         role = self.back(duties=["app"])
         there = [record("E1", kind="service", service="app.service")]
@@ -297,6 +329,8 @@ class TestDrainHost:
         role = self.drain(graceful_azure_drain_timeout=20)
         role.tell(looks={"servers": [server(sessions=1, idle=False)]})
         assert role.told["pause"] == 0.0 and role.options("haproxy_info")["wait_for"] == ["web1"]
+        (line,) = role.told["lines"]
+        assert "  web1  draining  1 session, 0 queued at www/web1 on lb1  (drain until " in line
         told = role.tell(looks={"servers": [server(sessions=1, idle=False)]}, after=20)
         assert told["finished"] and told["failure"] == "web1 is not drained; 1 session, 0 queued at www/web1 on lb1"
         assert told["result"]["left"] == ["1 session, 0 queued at www/web1 on lb1"]
@@ -367,6 +401,8 @@ class TestApproveEvent:
         args = role.turns()[0]["acts"][0]["args"]
         assert (args["event_ids"], args["ready_resources"], args["record"]) == (["E1"], ["web1"], False)
         assert not role.tell(self.sent("E1"))["finished"] and role.options()["expected"] == ["E1"]
+        (line,) = role.told["lines"]
+        assert "  web1  approved  waits until Azure starts E1  (waits until " in line
         role.tell(events=[event()])
         assert not role.told["finished"], "it has not begun"
         told = role.tell(events=[event(status="Started")])
