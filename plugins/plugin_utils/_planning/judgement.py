@@ -162,8 +162,8 @@ def _connections(host: Host) -> list[str]:
 def connections_of(host: Host) -> list[Json]:
     """The connections on the host itself that keep it busy."""
     pools = [pool for place in host.places for pool in (*place.pools, *place.told)]
-    # What comes from a busy balancer is mostly a request that it tells, too. It began or ended between the two looks, so nobody knows it by its port.
-    busy = {pool.address for place in host.places if place.busy for pool in (*place.pools, *place.told)}
+    # What comes from where a balancer tells its connections is mostly one of these. It began or ended between the two looks, so nobody knows it by its port.
+    busy = {pool.address for place in host.places if place.busy for pool in place.told}
     ports = set(host.ports)
     found = not_in_pools(host.observation.connections or (), pools)
     return [connection for connection in found if connection["port"] in ports and connection["peer"] not in busy]

@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._selection import S
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.patience import patient
 from tests.support.service import document, event
 
 NOW = datetime(2016, 9, 19, 18, 14, 47, tzinfo=timezone.utc)
@@ -307,6 +308,6 @@ def test_a_large_document_is_quick():
         selected = selection.apply(parsed.events)
         seconds.append(time.perf_counter() - start)
     assert len(selected) == 1
-    # Of a figure of 50 ms on a machine of its own; this one may be busy.
-    assert min(seconds) < 0.2
+    # Of a figure of 50 ms on a machine of its own; this one may be busy, or slow.
+    assert min(seconds) < patient(0.2)
     print(f"{min(seconds) * 1000:.1f} ms")

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
@@ -324,6 +327,25 @@ def test_connections_of_nginx_are_told_once():
     (place,) = traffic(out(connections=2, own_ports={"10.0.0.10": [40000, 40002]}), server(TWO)).places
     at_host = [{"peer": "10.0.0.10", "port": 80, "count": 3, "peer_ports": [40000, 40001, 40002]}, {"peer": "10.0.0.9", "port": 80, "count": 1}]
     assert place.pools == () and [(left["peer"], left["count"]) for left in not_in_pools(at_host, place.told)] == [("10.0.0.10", 1), ("10.0.0.9", 1)]
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (1, ["1 connection of nginx to 10.0.0.4:80 in upstream shop on lb1", "1 connection from 10.0.0.9 on port 80"]),
+        (0, ["1 connection from 10.0.0.10 on port 80", "1 connection from 10.0.0.9 on port 80"]),
+    ],
+)
+def test_what_comes_from_a_busy_nginx_is_no_second_reason(left, said):
+    """nginx tells its connections at another moment than the host. One that has begun or ended between the two is known to one alone."""
+    places = traffic(out(connections=left, own_ports={"10.0.0.10": [40000]}), server(TWO)).places
+    at_host = [{"peer": peer, "port": 80, "count": 1, "peer_ports": [40001]} for peer in ("10.0.0.10", "10.0.0.9")]
+    observation = SimpleNamespace(is_silent=False, connections=at_host, ended=False, looks=0, boot_id=None, is_new=True, at=1.0)
+    host = SimpleNamespace(
+        places=places, ports=[80], observation=observation, not_counted_yet=[], uncounted=[], blind=(), events=[],
+        settings=SimpleNamespace(quiet=3.0, outside=False), memory=SimpleNamespace(looks=0, boot_id=None), traffic=SimpleNamespace(not_running={}),
+    )  # fmt: skip
+    assert [reason.text for reason in judge_drain(host, 1.0).busy] == said
 
 
 def test_the_lines_that_went_with_it_are_waited_for():

@@ -393,32 +393,6 @@ def test_another_program_on_the_balancers_machine_is_none_of_its_pool(pool):
     model.until(lambda outcome: model.posted, 3)
 
 
-def test_what_comes_from_a_busy_balancer_is_no_second_reason():
-    """The balancer tells its requests at another moment than the host its connections. One that has begun or ended between the two is known to one alone."""
-    model = Model()
-    shown = model.observe_balancer
-
-    def observe_balancer(lb):
-        seen = shown(lb)
-        for server in seen["servers"]:
-            server["own_ports"] = {"10.0.0.4": [40001]}
-        return seen
-
-    model.observe_balancer = observe_balancer
-    model.announce("e1", "web1")
-    sessions = model.servers["lb1"]["web1"]
-    sessions["sessions"] = 1
-    model.hosts["web1"]["connections"] = [{"port": 80, "peer": peer, "count": 1, "peer_ports": [40002]} for peer in ("10.0.0.4", "10.0.0.9")]
-    for _pass in range(6):
-        outcome = model.go()
-    assert model.posted == [] and outcome["hosts"]["web1"]["reason"] == "1 session, 0 queued at www/web1 on lb1; 1 connection from 10.0.0.9 on port 80"
-    # It is the reason once the balancer has none.
-    sessions["sessions"] = 0
-    for _pass in range(3):
-        outcome = model.go()
-    assert outcome["hosts"]["web1"]["reason"] == "1 connection from 10.0.0.4 on port 80; 1 connection from 10.0.0.9 on port 80"
-
-
 def test_services_are_stopped_after_the_connections_and_before_the_approval():
     model = Model(drain_host={"steps": [service("nginx")]})
     model.announce("e1", "web1")
