@@ -27,7 +27,10 @@ CLIENT = b"\0import _socket"
 def strike(pid, who):
     """SIGKILL, as the kernel does that is out of memory, or a container that is stopped (all). Without its connection, a request ends as its client does."""
     # The controller first: it must not see its workers die.
-    victims = [pid, *(descendants(pid) if who == "all" else ())] if who != "connection" else [child for child in descendants(pid) if _is_client(child)]
+    if who == "connection":
+        victims = [child for child in descendants(pid) if _is_client(child)]
+    else:
+        victims = [pid, *(descendants(pid) if who == "all" else ())]
     for victim in victims:
         if victim != os.getpid():
             kill(victim)

@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import 
         ("it was refused. Tried at 2026-11-27T02:10:00Z", "it was refused. Tried at 2026-11-27T02:20:11Z"),
         ("02:10:00.123 [error] closed", "02:10:05.7 [error] closed"),
         ("folder /x cannot be written (try 1)", "folder /x cannot be written (try 2)"),
-        ("/root/.ansible/tmp/ansible-tmp-1764209400.1-77-12: no space left", "/root/.ansible/tmp/ansible-tmp-1764209405.25-81-9: no space left"),
+        ("/home/ops/.ansible/tmp/ansible-tmp-1764209400.1-77-12: no space left", "/home/ops/.ansible/tmp/ansible-tmp-1764209405.25-81-9: no space left"),
     ],
 )
 def test_only_numbers_have_changed(one, other):
