@@ -226,8 +226,16 @@ def reaction(stage, rounds=10):
     ]
 
 
+def until_it_waits(number, rounds):
+    """How many seconds after its start a playbook gets its event. Until then both have started, on a slow machine too, and wait.
+
+    Both ask every second or so. Events that always came at the same moment of that second would flatter one of the two.
+    """
+    return patient(6.0) + 1.5 * number / rounds
+
+
 def one_reboot(stage, name, waiting, *arguments):
-    """A Reboot of web1 under load with a playbook that has been waiting for it for so many seconds: what it took."""
+    """A Reboot of web1 under load, so many seconds after the playbook was started: what it took."""
     stage.clear()
     stage.begin()
     process = stage.play(name, *arguments)
@@ -267,8 +275,7 @@ def reboot_against_handwritten(stage, rounds=6):
     told = {"ours": [], "peer": []}
     for number in range(rounds):
         pair = [("ours", OURS), ("peer", PEER)]
-        # Both ask every second or so. Events that always came at the same moment of that second would flatter one of the two.
-        waiting = 6.0 + 1.5 * number / rounds
+        waiting = until_it_waits(number, rounds)
         for who, name in pair if number % 2 == 0 else reversed(pair):
             told[who].append(one_reboot(stage, name, waiting))
 
@@ -322,7 +329,7 @@ def story(stage, rounds=8):
             journal.unlink(missing_ok=True)
             # Both write a journal, so that it costs both the same.
             arguments = ("-e", "handle_events_journal={0}".format(journal), *(written if who == "with" else ()))
-            cpu = one_reboot(stage, OURS, 6.0 + 1.5 * number / rounds, *arguments)["cpu"]
+            cpu = one_reboot(stage, OURS, until_it_waits(number, rounds), *arguments)["cpu"]
             told[who].append(cpu)
             if who == "with":
                 own.append(own_seconds(stage, journal) / cpu)
