@@ -48,7 +48,7 @@ SIZE_LIMIT = 1 << 20
 ROOM = 16 << 10
 
 # The details of an event that are about the host.
-OF_THE_HOST = {"host", "heard"}
+OF_THE_HOST = {"host", "heard", "idle"}
 
 CHANGING = "changing"
 HELD = "held"

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import READ
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of, still_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._this_host import LOOK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
@@ -215,8 +215,7 @@ class Look:
             return
         self.counting = self.monotonic() - began
         self.seen.update(connections=found.connections, uncounted=found.uncounted, ports=sorted(self.params["ports"]))
-        hidden = any(not (each["unheard"] and each["port"] in self.params["heard"]) for each in found.uncounted)
-        busy = hidden or any(connection["peer"] not in self.ignored for connection in found.connections)
+        busy = bool(still_uncounted(found.uncounted, self.params["heard"])) or any(connection["peer"] not in self.ignored for connection in found.connections)
         self.looks = 0 if busy else self.looks + 1
 
     def _has_news(self) -> bool:

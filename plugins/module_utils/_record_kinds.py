@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from typing import Any, Union
 
     # What isinstance takes.
@@ -39,7 +39,8 @@ class Kind(NamedTuple):
     optional: dict[str, dict[str, Types]] = {}
     # Whether they lie on a machine of a balancer. All others are about the VM on which they lie.
     of_balancer: bool = False
-    # Whether they are written only once the host was idle. They prove it also if a person put the hold, and of ports that the host had not then.
+    # Whether they are written only once the host was idle, unless their details say that it was not. They prove it also if a person put the hold, and of
+    # ports that the host had not then.
     when_idle: bool = False
 
 
@@ -83,12 +84,21 @@ def kind_of(kind: str) -> Kind:
 def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:
     """The ports that could be counted before, by one event in the record of a hold. If nobody listens there now, whoever did was stopped.
 
-    What is stopped only on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
+    What was stopped on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
     """
-    if kind_of(kind).when_idle or (kind, name) == ("task", DRAINED):
+    if kind_of(kind).when_idle and details.get("idle") is not False or (kind, name) == ("task", DRAINED):
         return set(ports)
     told = details.get("heard")
     return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
+
+
+def still_uncounted(uncounted: Iterable[dict[str, Any]], heard: Container[int]) -> list[dict[str, Any]]:
+    """The entries of ports that cannot be counted, without those where somebody listened before (C(heard)) and nobody does now."""
+    return [each for each in uncounted if not (each["unheard"] and each["port"] in heard)]
+
+
+def why_uncounted(uncounted: Iterable[dict[str, Any]]) -> list[str]:
+    return ["port %(port)d cannot be counted: %(why)s" % each for each in uncounted]
 
 
 def may_have_passed(found: Mapping[str, Any] | None) -> bool:

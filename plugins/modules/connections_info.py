@@ -208,7 +208,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, list_records
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool, not_in_pools
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 LOOK_SECONDS = 0.5
@@ -272,9 +272,9 @@ def look(ports, pools, heard, count):
         connection["ignored"] = not counts
         if counts:
             left[connection["port"]] = left.get(connection["port"], 0) + counts
-    uncounted = [{"port": each["port"], "why": each["why"]} for each in found.uncounted if not (each["unheard"] and each["port"] in heard)]
+    uncounted = [{"port": each["port"], "why": each["why"]} for each in still_uncounted(found.uncounted, heard)]
     sentences = ["%s on port %d" % (plural(left[port], "connection"), port) for port in sorted(left)]
-    sentences += ["port %(port)d cannot be counted: %(why)s" % each for each in uncounted]
+    sentences += why_uncounted(uncounted)
     return {
         "connections": found.connections,
         "count": sum(left.values()),

@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
@@ -111,7 +111,7 @@ class HealthProbeDuty(Duty):
         told = [(record, entry) for record in self.machine.store().records() for entry in record["events"].values()] if found else []
         heard = [heard_by(record["kind"], record["subject"].get("name"), entry.get("details") or {}, self.machine.ports) for record, entry in told]
         known: set[int] = set().union(*heard)
-        return ["port %d cannot be counted: %s" % (each["port"], each["why"]) for each in found if not (each["unheard"] and each["port"] in known)]
+        return why_uncounted(still_uncounted(found, known))
 
     def _action(self) -> Any:
         return self._host.action_from(self.given)

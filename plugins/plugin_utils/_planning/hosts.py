@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -142,8 +142,7 @@ class Host:
     def uncounted(self) -> list[str]:
         """Sentences: the ports whose connections cannot be counted."""
         ports = set(self.ports)
-        entries = [each for each in self.observation.uncounted if each["port"] in ports and not (each["unheard"] and each["port"] in self.heard)]
-        return [f"port {each['port']} cannot be counted: {each['why']}" for each in entries]
+        return why_uncounted(still_uncounted((each for each in self.observation.uncounted if each["port"] in ports), self.heard))
 
     @property
     def udp(self) -> list[int]:

@@ -425,7 +425,8 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
         due = [*([] if this.check else due), IDLE]
     if due:
         events, first = this.notes["events"], due[0] == FIRST
-        step = this.step_of("drained", events["ids"], events["details"], stage=due[0], first=first, idle=due[0] == IDLE)
+        details = events["details"] if due[0] == IDLE else kept(events["ids"], events["details"], idle=False)
+        step = this.step_of("drained", events["ids"], details, stage=due[0], first=first, idle=due[0] == IDLE)
         if due[0] == IDLE:
             return this.take(step)
         if due[0] == stage:

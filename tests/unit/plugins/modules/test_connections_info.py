@@ -144,6 +144,8 @@ class TestUncounted:
         ("kind", "subject", "details", "idle"),
         [
             ("service", {"service": "app.service"}, {}, True),
+            ("service", {"service": "app.service"}, {"idle": False, "heard": []}, False),
+            ("service", {"service": "app.service"}, {"idle": False, "heard": [8080]}, True),
             ("task", {"name": "drained"}, {}, True),
             ("task", {"name": "drain_host_before"}, {}, False),
             ("task", {"name": "drain_host_before"}, {"heard": [8080]}, True),

@@ -366,11 +366,13 @@ class TestDrainHost:
         role.tell()
         assert [part for _machine, part, _module in role.acts()] == ["steps", "drained"]
         assert role.turns()[-1]["acts"][-1]["args"]["name"] == ["ready_to_leave"]
+        assert role.turns()[-1]["acts"][-1]["args"]["event_details"]["E1"]["idle"] is False
         role.tell({"changed": True, "done": True}, {"changed": True, "done": True})
         assert role.acts() == [] and not role.told["finished"]
         role.tell()
         modules = [module for _machine, _part, module in role.acts()]
         assert modules == ["task_hold", "service_hold", "task_hold"] and role.turns()[-1]["acts"][-1]["args"]["name"] == ["drained"]
+        assert "idle" not in role.turns()[-1]["acts"][-1]["args"]["event_details"]["E1"]
         assert not role.tell({"done": True, "changed": False}, {"done": False, "changed": True, "waiting_for": "app is deactivating"})["finished"]
         told = role.tell({"done": True}, {"done": True}, {"done": True, "changed": True})
         assert told["result"]["done"] and told["result"]["changed"]

@@ -318,6 +318,17 @@ class TestPortsThatCannotBeCounted:
         model.hosts["web1"]["uncounted"] = []
         model.until(lambda outcome: model.posted, 5)
 
+    def test_what_is_stopped_before_the_host_is_idle_does_not_prove_that_they_could_be_counted(self):
+        """A service that stands before the balancer is stopped first. That nobody listens on a port which somebody misspelt is not its doing."""
+        model = Model(drain_host={"steps": [dict(service("worker"), first=True, idle=False)]})
+        model.announce("e1", "web1", notice=300)
+        model.hosts["web1"]["uncounted"] = [self.UNHEARD]
+        for _run in range(2):
+            for _pass in range(20):
+                model.go()
+            assert model.posted == [] and model.hosts["web1"]["tasks"]
+            model.killed()
+
     def test_are_told_before_there_is_an_event(self):
         model = Model()
         model.hosts["web1"]["uncounted"] = [self.UNHEARD]
