@@ -78,7 +78,7 @@ def _try_to_make(folder, check_mode):
 
 def _metrics_mistakes(path, check_mode):
     """What is wrong with the file of the metrics. It is not written yet, because the collector would read an empty one."""
-    if not str(path).endswith(METRICS_ENDING) or os.path.basename(path) == METRICS_ENDING:
+    if not path.endswith(METRICS_ENDING) or os.path.basename(path) == METRICS_ENDING:
         yield f"handle_events_metrics: {path!r} must be a file whose name ends with {METRICS_ENDING}; node_exporter reads no others"
     elif os.path.isdir(path):
         yield f"handle_events_metrics: {path!r} is a folder; name a file in it"
@@ -89,6 +89,15 @@ def _metrics_mistakes(path, check_mode):
                 _try_to_append(path, check_mode)
         except OSError as error:
             yield f"handle_events_metrics: {path!r} cannot be written: {error.strerror}"
+
+
+def _path(args, option, mistakes):
+    """The path in an option, or None. A number would be one of a file that is open already."""
+    path = args.get(option)
+    if not path or isinstance(path, str):
+        return path
+    mistakes.append(f"handle_events_{option}: {path!r} cannot be read as a path")
+    return None
 
 
 def begin_run(args, settings, mistakes, forks, check_mode=False):
@@ -103,18 +112,19 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
     run["look_twice"] = not check_mode and not wait
     for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
         run[option] = check_number(mistakes, f"handle_events_{option}", args[option], least)
-    if args.get("journal"):
+    journal, report, metrics = (_path(args, option, mistakes) for option in ("journal", "report", "metrics"))
+    if journal:
         try:
-            _try_to_append(args["journal"], check_mode)
+            _try_to_append(journal, check_mode)
         except OSError as error:
-            mistakes.append(f"handle_events_journal: {args['journal']!r} cannot be written: {error.strerror}")
-    if args.get("report"):
+            mistakes.append(f"handle_events_journal: {journal!r} cannot be written: {error.strerror}")
+    if report:
         try:
-            _try_to_make(args["report"], check_mode)
+            _try_to_make(report, check_mode)
         except OSError as error:
-            mistakes.append(f"handle_events_report: {args['report']!r} must be a folder in which files can be written: {error.strerror}")
-    if args.get("metrics"):
-        mistakes.extend(_metrics_mistakes(args["metrics"], check_mode))
+            mistakes.append(f"handle_events_report: {report!r} must be a folder in which files can be written: {error.strerror}")
+    if metrics:
+        mistakes.extend(_metrics_mistakes(metrics, check_mode))
     turns = {} if mistakes else first_turns(settings, check_mode, run["observe_timeout"])
     with_files = not mistakes and needs_files(settings)
     return {"settings": settings, "run": run, "with_files": with_files, "turns": turns, "seen": {"hosts": {}, "balancers": {}}, "number": 0, "memory": {}}

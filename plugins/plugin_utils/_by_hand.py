@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import is_set, mistakes_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options as read_entry
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
@@ -109,12 +110,10 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
         provider = TRAFFIC.get(entry["type"]) if isinstance(entry, dict) and isinstance(entry.get("type"), str) else None
         if not provider or not provider.has_records_elsewhere:
             continue
-        hosts = entry.get("hosts") or []
-        if isinstance(hosts, (list, tuple)):
-            mistakes.extend(f"{called('hosts')}: {host!r} is not in the inventory" for host in map(str, hosts) if known_hosts and host not in known_hosts)
-            places.extend(_places_of(name, variables.get("ansible_host"), provider, entry))
-        else:
-            mistakes.append(f"{called('hosts')}: {hosts!r} is no list of names from the inventory")
+        entry, _wrong = read_entry(entry, provider.options, called, mistakes)
+        hosts = entry.get("hosts") or ()
+        mistakes.extend(f"{called('hosts')}: {host!r} is not in the inventory" for host in hosts if known_hosts and host not in known_hosts)
+        places.extend(_places_of(name, variables.get("ansible_host"), provider, entry))
     return places, [f"{name}: {mistake}" for mistake in mistakes]
 
 

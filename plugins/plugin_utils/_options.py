@@ -93,7 +93,7 @@ def _text(value: Any) -> str:
 
 
 def _whole_number(value: Any) -> int:
-    if isinstance(value, bool):
+    if isinstance(value, bool) or value in (math.inf, -math.inf):
         raise TypeError
     return int(check_type_int(value))
 

@@ -37,11 +37,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     port,
     read_options,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import PLATFORMS, VARIABLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._task_files import task_file_problem
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Specs, Variables
 
 Files = tuple[str, DataLoader]
@@ -245,6 +247,7 @@ def read_role(
     mistakes: list[str] = []
     is_former = former.mistakes_in(variables)
     used, _wrong = read_options(variables, {option: spec for option, spec in _used_by(role).items() if option not in unresolved}, str, mistakes)
+    _check_details(mistakes, used, f"{role}_event_details")
     given = _given_of(variables, _READ_BY[role], mistakes)
     name_in_azure = variables.get("graceful_azure_resource_name")
     settings: Json = {
@@ -278,6 +281,16 @@ def read_role(
         if variables.get(option) == []:
             mistakes.append(f"{option}: an empty list; name at least one, or leave it out")
     return settings, [*is_former, *mistakes, *unresolved.values()]
+
+
+def _check_details(mistakes: list[str], used: Options, option: str) -> None:
+    # In YAML, an id may be a number and a time no text.
+    used[option] = plain(used.get(option) or {})
+    for event_id, details in used[option].items():
+        if not isinstance(details, dict):
+            mistakes.append(f"{option}[{event_id!r}]: {details!r} is not a dictionary")
+        elif details.get("not_before") and seconds(details["not_before"]) is None:
+            mistakes.append(f"{option}[{event_id!r}].not_before: {details['not_before']!r} is not a time; write one such as 2026-11-21T20:00:00Z")
 
 
 def read_responder(variables: Variables, known_hosts: Collection[str], playbook_dir: str = "", loader: DataLoader | None = None) -> tuple[Json, list[str]]:

@@ -81,7 +81,7 @@ def _mistakes_in(entry: Any) -> Iterator[str]:
     elif re.search(r"[\s,;]\s*[A-Za-z]\w*://", url.strip()):
         yield "url: it has more than one URL; write one entry for each"
     changes = entry.get("changes", list(TITLES))
-    if not isinstance(changes, list) or not changes or [change for change in changes if change not in TITLES]:
+    if not isinstance(changes, list) or not changes or [change for change in changes if change not in list(TITLES)]:
         yield f"changes: {changes!r} must be a list of some of {', '.join(TITLES)}"
 
 

@@ -105,10 +105,11 @@ def end(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     warnings: list[str] = []
     while notices["queue"] or notices["sender"]:
         warnings += _collect(notices) + _send(notices, templar, variables)
+        if not notices["sender"]:
+            break  # all is sent, or the rest cannot be sent now: the next run tells it
         if time.monotonic() > deadline:
             return [*warnings, f"{NOTIFY}: some notifications may not have been sent, because they take longer than {PATIENCE:g} s"]
-        if notices["sender"]:
-            time.sleep(TICK)
+        time.sleep(TICK)
     return warnings
 
 
@@ -124,13 +125,15 @@ def _entries(templar: Templar, variables: Variables) -> tuple[Any, str]:
 def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
     if notices["sender"] or not notices["queue"]:
         return []
-    queue, notices["queue"] = notices["queue"], []
     entries, unresolved = _entries(templar, variables)
-    warnings = [unresolved] if unresolved else []
-    to_send = list(messages(entries, queue))
+    if unresolved:
+        return _once(notices, [unresolved])
+    warnings = []
+    to_send = list(messages(entries, notices["queue"]))
     try:
         if to_send:
             notices["sender"] = _start(to_send)
+        notices["queue"] = []
         _keep(notices["told"])
     except OSError as error:
         warnings.append(f"{NOTIFY}: {error.strerror}: {error.filename}" if error.filename else f"{NOTIFY}: {error.strerror}")
@@ -140,7 +143,11 @@ def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]
 def _start(to_send: list[Json]) -> Sender:
     """Start the process that sends these; returns where it says how that went, and when it must have ended."""
     result = os.path.join(tempfile.mkdtemp(prefix="graceful-azure-notify-"), "failed.json")
-    process = subprocess.Popen([sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        process = subprocess.Popen([sys.executable, SEND], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    except OSError:
+        os.rmdir(os.path.dirname(result))
+        raise
     if process.stdin is None:
         raise AssertionError
     with process.stdin as stream, contextlib.suppress(BrokenPipeError):

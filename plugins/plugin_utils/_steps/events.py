@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import is_unreachable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
@@ -69,9 +69,10 @@ def deadline(now: float, timeout: float, events: Json) -> float:
 
     C(events): what C(events_of_hold) returned.
     """
-    left: list[float]
+    ends: list[float]
     if events["events"]:
-        left = [event["seconds_until_not_before"] for event in events["events"] if event.get("seconds_until_not_before") is not None]
+        ends = [now + event["seconds_until_not_before"] for event in events["events"] if event.get("seconds_until_not_before") is not None]
     else:
-        left = [parse_time(details["not_before"]).timestamp() - now for details in events["details"].values() if details.get("not_before")]
-    return now + min([timeout, *(seconds - RESERVE for seconds in left)])
+        known = (seconds(details.get("not_before")) for details in events["details"].values())
+        ends = [end for end in known if end is not None]
+    return min([now + timeout, *(end - RESERVE for end in ends)])

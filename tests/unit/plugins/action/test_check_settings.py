@@ -41,6 +41,14 @@ def test_the_forks_of_the_run(forks):
     assert begin_run(ARGS, settings, mistakes, forks)["run"]["forks"] == (forks or 1)
 
 
+@pytest.mark.parametrize("option", ["journal", "report", "metrics"])
+@pytest.mark.parametrize("given", [7, True, ["/x"]])
+def test_what_is_no_path(option, given):
+    mistakes = []
+    begin_run(dict(ARGS, **{option: given}), {}, mistakes, 5, check_mode=True)
+    assert mistakes == [f"handle_events_{option}: {given!r} cannot be read as a path"]
+
+
 def test_whether_others_behind_balancers_are_no_targets():
     settings = {"web1": {"load_balancers": [{"hosts": ["lb1"]}]}}
     everybody = Hostvars(web1={}, lb1={"graceful_azure_duties": []}, db1={}, web2={"graceful_azure_duties": [{"type": "haproxy", "hosts": ["lb1"]}]})

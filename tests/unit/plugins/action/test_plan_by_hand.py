@@ -105,7 +105,7 @@ class TestPlaces:
         ("of_host", "of_balancer", "said"),
         [
             (behind(hosts=["lb9"]), {}, "web1: graceful_azure_duties[0].hosts: 'lb9' is not in the inventory"),
-            (behind(hosts="lb1"), {}, "web1: graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"),
+            (behind(hosts="lb1"), {}, "web1: graceful_azure_duties[0].hosts: 'lb1' is a text; it must be a list"),
             ({"handle_events_observe_timeout": "x"}, {}, "web1: handle_events_observe_timeout: 'x' is not a number of seconds from 0.1 up"),
             ({"graceful_azure_duties": "{{ x }}"}, {}, "web1: graceful_azure_duties: '{{ x }}' cannot be resolved: 'x' is undefined"),
             ({}, {"graceful_azure_state_dir": "{{ x }}"}, "lb1: graceful_azure_state_dir: '{{ x }}' cannot be resolved: 'x' is undefined"),
@@ -153,6 +153,13 @@ class TestRelease:
         why = "app: graceful_azure_duties: '{{ own }}' cannot be resolved: 'own' is undefined"
         assert said == f"{why}. It may own what holds_servers names. Nothing is released."
         assert self.release(action, hosts)["mistakes"] == []
+
+    def test_a_mistake_of_a_host_that_is_no_target_keeps_nothing_else_from_being_released(self, action):
+        hosts = {"app": behind(server="web2", backends=5)}
+        (doubt, _wrong) = self.release(action, hosts, servers=["web2"])["mistakes"]
+        assert doubt.startswith("app: graceful_azure_duties[0].backends: 5 is a single value; it must be a list. It may own what holds_servers names.")
+        found = self.release(action, hosts)
+        assert (found["mistakes"], found["strays"], found["hosts"]["web1"]["release"]) == ([], [], "everything")
 
     def test_a_host_that_left_may_hold_anything(self, action):
         assert self.release(action, {"web2": BEHIND}, event_ids=["typo"])["mistakes"] != []

@@ -146,7 +146,8 @@ class TestTarget:
         ("duties", "said"),
         [
             ("lb1", "graceful_azure_duties: 'lb1' is not a list"),
-            ([{"type": "haproxy", "hosts": "lb1"}], "graceful_azure_duties[0].hosts: 'lb1' is no list of names from the inventory"),
+            ([{"type": "haproxy", "hosts": "lb1"}], "graceful_azure_duties[0].hosts: 'lb1' is a text; it must be a list"),
+            ([{"type": "haproxy", "hosts": {"lb1": {}}}], "graceful_azure_duties[0].hosts: {'lb1': {}} cannot be read as a list"),
         ],
     )
     def test_what_is_no_list(self, duties, said):
@@ -157,10 +158,17 @@ class TestTarget:
     def test_behind_anything_else(self, kind):
         assert places_of({"type": kind, "hosts": "lb1"}) == ([], [])
 
-    @pytest.mark.parametrize("absent", ["no_traffic", "no-traffic"])
-    def test_a_word_that_the_module_refuses_reaches_it(self, absent):
-        places, _mistakes = places_of({"type": "haproxy", "hosts": ["lb1"], "absent": absent})
-        assert [place["options"]["absent"] for place in places] == [absent]
+    @pytest.mark.parametrize(
+        ("entry", "said"),
+        [
+            ({"type": "haproxy", "backends": 5}, "backends: 5 is a single value; it must be a list"),
+            ({"type": "nginx", "files": 5}, "files: 5 is a single value; it must be a list"),
+            ({"type": "haproxy", "absent": "no-traffic"}, "absent: 'no-traffic' is none of unknown, no_traffic; did you mean no_traffic?"),
+        ],
+    )
+    def test_a_mistake_in_an_entry_does_not_hide_where_it_is(self, entry, said):
+        places, mistakes = places_of({"hosts": ["lb1"], **entry})
+        assert mistakes == [f"web1: graceful_azure_duties[0].{said}"] and [(place["machine"], place["server"]) for place in places] == [("lb1", "web1")]
 
 
 class TestShown:

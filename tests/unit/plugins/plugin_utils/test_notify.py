@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleError
@@ -172,6 +174,7 @@ SLACK = "slack://xoxb-1-2-s3cr3t/#ops"
             "[0] (slack): changes: ['drained'] must be a list of some of draining, approved, restored, needs_person, failed",
         ),
         ([{"url": SLACK, "changes": []}], "[0] (slack): changes: [] must be"),
+        ([{"url": SLACK, "changes": [["failed"]]}], "[0] (slack): changes: [['failed']] must be"),
         ([{"url": SLACK, "changes": "failed"}], "[0] (slack): changes: 'failed' must be"),
     ],
 )
@@ -280,6 +283,68 @@ def test_an_apprise_that_fails_is_told_without_what_it_says(monkeypatch, tmp_pat
     broken.write_text("import sys\nsys.exit(sys.stdin.read())\n")
     monkeypatch.setattr(notices, "SEND", str(broken))
     assert notices._not_read({"label": SLACK}) == ["handle_events_notify: Apprise could not be asked about the URLs (CalledProcessError)"]
+
+
+class Variables:
+    """A templar without templates, unless one cannot be resolved."""
+
+    def __init__(self):
+        self.why = ""
+
+    def copy_with_new_env(self, available_variables):
+        return self
+
+    def template(self, value):
+        if self.why:
+            raise AnsibleError(self.why)
+        return value
+
+
+class TestWhatCannotBeSentNow:
+    @pytest.fixture(autouse=True)
+    def prepare(self, tmp_path, monkeypatch):
+        self.trouble, self.started = [], []
+        self.home, self.temporary, self.templar = tmp_path / "home", tmp_path / "temporary", Variables()
+        self.temporary.mkdir()
+        monkeypatch.setattr(notices.C, "ANSIBLE_HOME", str(self.home))
+        monkeypatch.setattr(notices.tempfile, "tempdir", str(self.temporary))
+        monkeypatch.setattr(notices.subprocess, "Popen", self.popen)
+        self.notices = notices.begin()
+
+    def popen(self, command, **_options):
+        if self.trouble:
+            raise self.trouble.pop()
+        self.started.append(io.BytesIO())
+        self.started[-1].close = lambda: None
+        return SimpleNamespace(stdin=self.started[-1])
+
+    def send(self, *changes, send=notices._send):
+        self.notices["queue"].extend(changes)
+        return send(self.notices, self.templar, {"handle_events_notify": [{"url": SLACK}]})
+
+    def texts(self):
+        return [message["text"] for stream in self.started for message in json.loads(stream.getvalue())["messages"]]
+
+    def test_it_is_sent_with_the_next_change(self):
+        self.trouble = [OSError(11, "Resource temporarily unavailable")]
+        assert self.send(CHANGE) == ["handle_events_notify: Resource temporarily unavailable"]
+        assert self.notices["queue"] == [CHANGE] and not self.home.exists() and list(self.temporary.iterdir()) == []
+        assert self.send(dict(CHANGE, text="another")) == []
+        assert self.texts() == [f"{CHANGE['text']}\n\nanother"] and self.notices["queue"] == []
+
+    def test_variables_that_have_no_value_for_a_while(self):
+        self.templar.why = "'x' is undefined"
+        assert self.send(CHANGE) == ["handle_events_notify: it cannot be resolved: 'x' is undefined"]
+        self.templar.why = ""
+        assert self.send() == [] and self.texts() == [CHANGE["text"]]
+
+    def test_the_end_of_a_run_does_not_wait_for_it(self):
+        self.trouble = [OSError(28, "No space left on device", "/tmp/x")] * 100
+        began = time.monotonic()
+        assert self.send(CHANGE, send=notices.end) == ["handle_events_notify: No space left on device: /tmp/x"]
+        assert time.monotonic() - began < notices.PATIENCE / 2
+        # The next run tells it: nothing says that it was told.
+        assert not self.home.exists()
 
 
 def sent(tmp_path, *to_send, seconds=60):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -355,6 +356,17 @@ def test_a_role_that_is_used_alone_says_what_the_playbook_says(name, given):
         ("load_balancer", {"load_balancer_state": None}, "load_balancer_state: not set; write one of out, in"),
         ("load_balancer", {"load_balancer_event_details": "none"}, "load_balancer_event_details: 'none' cannot be read as a dictionary"),
         ("approve_event", {"approve_event_event_ids": "e1"}, "approve_event_event_ids: 'e1' is a text; it must be a list"),
+        *((role, {f"{role}_event_details": {"e1": 5}}, f"{role}_event_details['e1']: 5 is not a dictionary") for role in ROLES),
+        *(
+            (
+                role,
+                {f"{role}_event_details": {"e1": {"not_before": given}}},
+                f"{role}_event_details['e1'].not_before: {given!r} is not a time; write one such as 2026-11-21T20:00:00Z",
+            )
+            for role in ROLES
+            for given in ("tonight", 5)
+        ),
+        ("restore_service", {"graceful_azure_health_port": float("inf")}, "graceful_azure_health_port: inf cannot be read as a whole number"),
         ("approve_event", {"approve_event_ready_resources": []}, "approve_event_ready_resources: an empty list; name at least one, or leave it out"),
         ("approve_event", {**OUTSIDE, "approve_event_witness": None}, "approve_event_witness: not set; a host that cannot be asked needs another target"),
         ("approve_event", {**OUTSIDE, "approve_event_witness": "web9"}, "approve_event_witness: 'web9' is not in the inventory"),
@@ -389,6 +401,13 @@ def test_what_a_role_that_is_used_alone_refuses(role, given, said):
 )
 def test_what_a_role_that_is_used_alone_lets_pass(role, given):
     assert of_role(role, **given) == []
+
+
+def test_what_a_role_is_told_of_events_may_be_written_without_quotes():
+    """In YAML, an id of digits is a number then, and a time is one of Python's."""
+    given = {"load_balancer_state": "out", DUTIES: [], "load_balancer_event_details": {5: {"not_before": datetime(2026, 11, 21, 20, tzinfo=timezone.utc)}}}
+    settings, mistakes = read_role("load_balancer", "web1", given, {"web1"})
+    assert mistakes == [] and settings["used"]["event_details"] == {"5": {"not_before": "2026-11-21 20:00:00+00:00"}}
 
 
 def test_a_step_with_task_files_needs_the_events(tmp_path):

@@ -317,4 +317,5 @@ class TestEvents:
         assert at(1000.0, 120.0, events=[self.EVENT, dict(self.EVENT, seconds_until_not_before=None)]) == 1085.0
         assert at(1000.0, 20.0, events=[self.EVENT]) == 1020.0
         # 10:00:00 UTC.
-        assert at(1795428000.0 - 60, 120.0, details={"E1": {"not_before": "2026-11-23T10:00:00Z"}, "E2": {"not_before": None}, "E3": {}}) == 1795428000.0 - 15
+        known = {"E1": {"not_before": "2026-11-23T10:00:00Z"}, "E2": {"not_before": None}, "E3": {}, "E4": {"not_before": "tonight"}}
+        assert at(1795428000.0 - 60, 120.0, details=known) == 1795428000.0 - 15
