@@ -10,6 +10,7 @@ hold, for all types. A member is drained when its cluster says so, whatever the 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -162,7 +163,7 @@ class Tools:
             socket.create_connection((host, port), CONNECT_SECONDS).close()
         except socket.timeout:
             return True
-        except OSError:
+        except (OSError, UnicodeError):  # UnicodeError: the host is no name that can be looked up
             return False
         return True
 
@@ -576,11 +577,13 @@ def _environment() -> dict[str, str]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End what is left of a program that did not end by itself."""
     if process.returncode is None:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            process.kill()
-        process.wait(5)
+        # It may belong to somebody else by now, or wait for a disk. The error that led here counts.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except OSError:
+                process.kill()
+            process.wait(5)
 
 
 def _text(stream: IO[bytes]) -> str:

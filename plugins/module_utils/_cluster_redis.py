@@ -66,7 +66,7 @@ class Server:
         self._received = b""
         try:
             self._socket = connect(address, CONNECT_SECONDS)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host is no name that can be looked up
             raise MemberError("%s cannot be reached: %s." % (self.name, reason_of(error))) from error
         try:
             if password:

@@ -72,7 +72,7 @@ def _dispatch(backend: str, text: str, getaddrinfo: Callable[..., Any]) -> dict[
     try:
         found = getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
         return _pass(backend, directive, None, {(parse_address(at[0].partition("%")[0]), int(port)) for _family, _type, _proto, _name, at in found})
-    except (OSError, OverflowError, ConnectionsError) as error:
+    except (OSError, OverflowError, UnicodeError, ConnectionsError) as error:
         return _pass(backend, directive, "%s does not resolve (%s)" % (host, getattr(error, "strerror", None) or error))
 
 

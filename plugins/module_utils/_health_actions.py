@@ -250,8 +250,7 @@ class File(HealthFile):
             except OSError as error:
                 raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
             try:
-                os.fchmod(fd, 0o644)
-                self._write(fd, record)
+                self._write(fd, record, lambda: os.fchmod(fd, 0o644))
             except Refused:
                 with contextlib.suppress(OSError):
                     os.unlink(self.on)
@@ -273,8 +272,7 @@ class File(HealthFile):
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
         try:
-            os.ftruncate(fd, 0)
-            self._write(fd, record)
+            self._write(fd, record, lambda: os.ftruncate(fd, 0))
         finally:
             os.close(fd)
 
@@ -301,9 +299,10 @@ class File(HealthFile):
         except OSError:
             return None
 
-    def _write(self, fd: int, record: Record) -> None:
+    def _write(self, fd: int, record: Record, prepare: Callable[[], object]) -> None:
         """Write the mark from the beginning of the file, and all of it."""
         try:
+            prepare()
             write_all(fd, mark_of(record))
         except OSError as error:
             raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error

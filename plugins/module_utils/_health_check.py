@@ -19,6 +19,8 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Optional
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 # How long a bare connection to one of many places may take to be there, and to how many places connections are opened at a time.
 CONNECT_SECONDS = 1.0
 AT_ONCE = 200
-# Errors before an answer. After each of them it makes sense to try again.
-_TROUBLE = (OSError, http.client.HTTPException)
+# Errors before an answer. After each of them it makes sense to try again. UnicodeError: the host is no name that can be looked up.
+_TROUBLE = (OSError, http.client.HTTPException, UnicodeError)
 
 
 class AddressError(ValueError):
@@ -59,6 +61,8 @@ def split_url(url: str) -> tuple[str, str, int | None, str]:
         raise AddressError("url must be like http://localhost:8080/health, not %r" % (url,))
     if any(character <= " " or character == "\x7f" for character in url) or not url.isascii():
         raise AddressError("url must be plain ASCII without spaces, not %r" % (url,))
+    if not is_lookable(parts.hostname):
+        raise AddressError("url must name its host with 1 to 63 characters before, between and after the dots, not %r" % (url,))
     target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
     return parts.scheme, parts.hostname, port, target
 
@@ -78,12 +82,12 @@ def _at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _why(error: OSError | http.client.HTTPException) -> str:
+def _why(error: Exception) -> str:
     if isinstance(error, socket.timeout):
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
         return "the answer is not HTTP (%s)" % (type(error).__name__,)
-    return error.strerror or str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def ask_url(
@@ -150,7 +154,7 @@ def ask_port(host: str, port: int, request_timeout: float) -> str | None:
     try:
         with _at_most(request_timeout), socket.create_connection((host, port), request_timeout):
             return None
-    except OSError as error:
+    except _TROUBLE as error:
         return "port %d of %s: %s" % (port, host, _why(error))
 
 

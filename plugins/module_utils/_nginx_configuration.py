@@ -345,10 +345,12 @@ class Configuration:
         """A phrase if a server gets requests although its line has C(down)."""
         for upstream in server.upstreams:
             name = self._choosers.get((server.context, upstream), ("",))[0]
-            alone = sum(1 for other in self.servers if other.context == server.context and upstream in other.upstreams) == 1
-            if name.startswith(CODE) or name == FAIR and alone:
+            if name.startswith(CODE) or name == FAIR and self._is_alone(server.context, upstream):
                 return "%s of upstream %s chooses servers whatever their lines say" % (name, upstream)
         return None
+
+    def _is_alone(self, context: str, upstream: str) -> bool:
+        return sum(1 for server in self.servers if server.context == context and upstream in server.upstreams) == 1
 
     def _values(self, text: str) -> list[str] | None:
         """What a text with variables may stand for; None if it is too much. A variable whose value is not known stays as it is."""

@@ -589,18 +589,27 @@ class Servers(Driver[Server]):
             told = True
             started = [worker.started for worker in self._nginx.reload()]
         except (NginxError, ConfigurationError, OSError) as error:
-            self._restored = False
-            for path in written:
-                if read_file(path) == after[path]:
-                    replace_file(path, before[path])
+            self._restored = _put_back(written, before, after)
             if told:
                 with contextlib.suppress(NginxError):
                     # nginx may only be slow, and would then take what is no longer in the files.
                     self._nginx.hang_up()
-            self._restored = all(read_file(path) != after[path] for path in after)
             left = "The files are as they were." if self._restored else "Not all files are as they were."
             raise Refused("%s %s" % (_sentence(error), left)) from error
         return dict(self._nginx.process, **{FIRST: min(started), LAST: max(started)})
+
+
+def _put_back(written: Collection[str], before: Mapping[str, bytes], after: Mapping[str, bytes]) -> bool:
+    """Put back each file that was written and that nobody has changed since. Returns whether none of the files is known, or may be, as it was to become."""
+    is_back = True
+    for path in after:
+        try:
+            if path in written and read_file(path) == after[path]:
+                replace_file(path, before[path])
+            is_back = is_back and read_file(path) != after[path]
+        except (OSError, ConfigurationError):
+            is_back = False
+    return is_back
 
 
 def _member(server: Server) -> str:
@@ -627,10 +636,11 @@ def replace_file(path: str, data: bytes) -> None:
     def prepare(fd: int) -> None:
         if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
             os.fchown(fd, status.st_uid, status.st_gid)
-        for name in os.listxattr(path):
-            # Where the kernel itself sets the right one, it may refuse to have it set.
-            with contextlib.suppress(OSError):
-                os.setxattr(fd, name, os.getxattr(path, name))
+        with contextlib.suppress(OSError):  # some file systems know no attributes
+            for name in os.listxattr(path):
+                # Where the kernel itself sets the right one, it may refuse to have it set.
+                with contextlib.suppress(OSError):
+                    os.setxattr(fd, name, os.getxattr(path, name))
         os.fchmod(fd, status.st_mode & 0o7777)
 
     replace_by(temporary, path, data, prepare)

@@ -206,6 +206,14 @@ def is_same_host(place: Place, own: Collection[Place], others: Collection[Place]
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
 
 
+def is_lookable(host: str) -> bool:
+    """Whether a name of plain letters may be looked up: none of its parts between the dots is empty or too long."""
+    try:
+        return bool(host.encode("idna"))
+    except UnicodeError:
+        return False
+
+
 def fold(event_id: str) -> str:
     """Event ids are kept as given and compared without case."""
     return event_id.strip().lower()

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
@@ -149,7 +149,7 @@ def check_address(mistakes: list[str], name: str, address: str) -> None:
     try:
         ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        if ":" in address or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?", address):
+        if ":" in address or not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9.])?", address) or not is_lookable(address):
             mistakes.append(f"{name}: {address!r} is neither a name nor an IP address; write it without a scheme, brackets or a port")
 
 

@@ -9,6 +9,7 @@ The limit also ends a call that hangs in a connection: it raises an error there,
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -67,7 +68,8 @@ class TimeLimit:
         while frame:
             for value in list(frame.f_locals.values()):
                 if isinstance(value, subprocess.Popen) and value.pid:
-                    value.terminate()
+                    with contextlib.suppress(OSError):  # it may be another user's by now, as sudo is
+                        value.terminate()
             frame = frame.f_back
         raise CutOffError
 

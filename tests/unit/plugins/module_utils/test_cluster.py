@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import socket
+import subprocess
 import threading
 import time
 
@@ -445,6 +446,31 @@ class TestTools:
         assert time.monotonic() - began < 3 + limit
         until(lambda: not is_running(int((tmp_path / "pid").read_text())), 10)
 
+    @pytest.mark.parametrize("belongs_to_another", [False, True])
+    def test_a_program_that_cannot_be_ended_hides_no_error(self, monkeypatch, belongs_to_another):
+        """It waits for a disk, or belongs to another user."""
+
+        class Process:
+            pid, returncode = 1 << 30, None
+
+            def __init__(self, *_args, **_more):
+                pass
+
+            def wait(self, seconds):
+                raise subprocess.TimeoutExpired("x", seconds)
+
+            def kill(self):
+                raise PermissionError(1, "Operation not permitted")
+
+        def signal_all(pid, number):
+            if belongs_to_another:
+                raise PermissionError(1, "Operation not permitted")
+
+        monkeypatch.setattr(_cluster.subprocess, "Popen", Process)
+        monkeypatch.setattr(_cluster.os, "killpg", signal_all)
+        with pytest.raises(MemberError, match="`ask` did not end within 1 seconds."):
+            Tools().run(["ask"], seconds=1)
+
     def test_what_a_program_leaves_running_keeps_nobody(self):
         began = time.monotonic()
         code, out, _err = Tools().run(["sh", "-c", "sleep 3 & echo done"])
@@ -485,6 +511,9 @@ class TestTools:
                 client.setblocking(False)
                 client.connect_ex(place)
             assert Tools().accepts(*place)
+
+    def test_nobody_is_at_a_name_that_cannot_be_looked_up(self):
+        assert not Tools().accepts("web1..example.com", 80)
 
     def test_a_file_with_a_secret(self, tmp_path):
         (tmp_path / "token").write_text("abc \nrest\n")

@@ -118,7 +118,8 @@ class Model:
     def connect(self, address, seconds):
         assert seconds <= 5
         if address in self.answers:
-            raise self.answers[address]
+            answer = self.answers[address]
+            raise answer if isinstance(answer, Exception) else answer("idna")
         self.opened += 1
         return Socket(self, address)
 
@@ -351,6 +352,7 @@ def test_passwords_are_read_from_files_and_never_told(model):
         (("INFO",), "nothing", "Redis at 127.0.0.1:6379 does not tell its run_id in INFO server."),
         (HERE, ConnectionRefusedError(111, "Connection refused"), "Redis at 127.0.0.1:6379 cannot be reached: Connection refused."),
         (SENTINEL, TimeoutError("timed out"), "Sentinel at 127.0.0.1:26379 cannot be reached: timed out."),
+        (ONE, "web1..example.com".encode, "Redis at 10.0.0.1:6379 cannot be reached: "),
         (ONE, OSError(113, "No route to host"), "Redis at 10.0.0.1:6379 cannot be reached: No route to host."),
     ],
 )

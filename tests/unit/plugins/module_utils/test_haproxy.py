@@ -7,11 +7,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import socket
 import tempfile
 from collections import Counter
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_hold, _haproxy_servers
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_beside, _haproxy_hold, _haproxy_servers
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused, former_state
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of, describe
@@ -1295,3 +1296,8 @@ class TestFormerProcess:
     def test_one_that_cannot_be_asked(self, monkeypatch, path, told):
         monkeypatch.setattr(_haproxy, "master_socket", lambda pid: path)
         assert former_state(100) is told
+
+
+def test_a_dispatch_to_a_name_that_cannot_be_looked_up_is_told():
+    found = _haproxy_beside._dispatch("shop", "web1..example.com:80", socket.getaddrinfo)
+    assert found["leads_to"] == [] and found["unresolved"].startswith("web1..example.com does not resolve (")

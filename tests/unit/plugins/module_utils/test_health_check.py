@@ -145,6 +145,10 @@ def test_a_port_over_ipv6():
         assert ask_port("::1", int(url.rsplit(":", 1)[1]), 2) is None
 
 
+def test_a_port_of_a_name_that_cannot_be_looked_up():
+    assert ask_port("web1..example.com", 80, 2).startswith("port 80 of web1..example.com: ")
+
+
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -156,6 +160,8 @@ def test_a_port_over_ipv6():
         ("http://[::1/", "cannot be understood"),
         ("http://localhost/a b", "plain ASCII without spaces"),
         ("http://localhost/a\r\nX: y", "plain ASCII without spaces"),
+        ("http://web1..example.com/health", "url must name its host with 1 to 63 characters before, between and after the dots"),
+        ("http://%s.example.com/" % ("a" * 64), "url must name its host with 1 to 63 characters"),
         ("http://localhost/\u00e4", "plain ASCII without spaces"),
     ],
 )
@@ -172,6 +178,7 @@ def test_a_password_is_not_shown():
 
 def test_parts_of_a_url():
     assert split_url("https://[::1]:8443") == ("https", "::1", 8443, "/")
+    assert split_url("http://web.:80/")[1] == "web."
     assert split_url("http://web?x=1") == ("http", "web", None, "/?x=1")
 
 

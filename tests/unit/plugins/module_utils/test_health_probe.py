@@ -548,6 +548,22 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_record(host, monkeypatch):
     assert not host.fails and not host.records
 
 
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("call", ["fchmod", "ftruncate"])
+def test_a_file_system_that_knows_no_modes_or_cuts_is_told(host, monkeypatch, call):
+    def refuse(fd, value):
+        raise PermissionError(1, "Operation not permitted")
+
+    if call == "ftruncate":
+        with pytest.raises(Killed):
+            host.hold("A", store=DyingStore(host.state_dir, 1))
+        host.switch.write_text(MARK[:5])
+    monkeypatch.setattr(_health_actions.os, call, refuse)
+    with pytest.raises(Refused, match="switch cannot be written: Operation not permitted"):
+        host.hold("A")
+    assert host.fails == (call == "ftruncate")
+
+
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
 def test_the_meaning_of_the_file_is_that_of_the_record_while_it_is_held(host):
     kind = host.kind

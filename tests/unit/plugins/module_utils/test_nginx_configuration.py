@@ -360,11 +360,12 @@ http {
 """
 
 
-def test_what_chooses_servers_whatever_their_lines_say_is_known(tmp_path):
+def test_what_chooses_servers_whatever_their_lines_say_is_known(tmp_path, monkeypatch):
     """The code in Lua, and C(fair) in an upstream with one server, as tried with the modules of Debian 12."""
     (tmp_path / "nginx.conf").write_text(UPSTREAMS)
     configuration = Configuration(str(tmp_path / "nginx.conf"))
-    assert [(server.upstream, configuration.never_out(server)) for server in configuration.servers] == [
+    servers = configuration.servers
+    assert [(server.upstream, configuration.never_out(server)) for server in servers] == [
         ("lua", "balancer_by_lua_block of upstream lua chooses servers whatever their lines say"),
         ("lua", "balancer_by_lua_block of upstream lua chooses servers whatever their lines say"),
         ("file", "balancer_by_lua_file of upstream file chooses servers whatever their lines say"),
@@ -373,6 +374,9 @@ def test_what_chooses_servers_whatever_their_lines_say_is_known(tmp_path):
         ("two", None),
         ("plain", None),
     ]
+    monkeypatch.setattr(Configuration, "servers", property(lambda self: pytest.fail("all servers were walked")))
+    assert configuration.never_out(servers[0]) and not configuration.never_out(servers[-1])
+    monkeypatch.undo()
     # It may send requests to a host that has no line.
     assert [(each.text, each.unknown, each.line) for each in configuration.passes] == [
         ("balancer_by_lua_block of upstream lua", "its code chooses where requests go", 3),

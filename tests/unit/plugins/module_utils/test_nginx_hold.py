@@ -11,12 +11,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _nginx_hold
 from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import Watch
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Refused, Worker
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import Configuration
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Servers, sort_records
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Servers, replace_file, sort_records
 
 FOUND = "http {\n  upstream shop {\n    server 10.0.0.4:80 weight=2;\n    server 10.0.0.5:80;\n  }\n}\n"
 
@@ -110,6 +111,45 @@ def test_a_comment_without_its_parameter_tells_that_somebody_was_there_after_a_r
     assert len(bed.act(present).conflicts) == 1 and "weight=2;" in bed.path.read_text()
     bed.act(False)
     assert bed.path.read_text() == FOUND and bed.records() == []
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_disk_that_is_full_on_the_way_back_keeps_no_other_file_changed(bed, tmp_path, monkeypatch, full):
+    """And nginx, which may take the change yet, is told to read the files once more."""
+    other = tmp_path / "other.conf"
+    other.write_text(FOUND[len("http {\n") : -len("}\n")])
+    bed.path.write_text("http { include %s; upstream one { server 10.0.0.4:80; } }" % other)
+    first, found = bed.path.read_text(), other.read_text()
+    told, calls = [], []
+
+    def refuse():
+        raise Refused("nginx did not take it.")
+
+    def replace(path, data):
+        calls.append(path)
+        if full and len(calls) == 3:
+            raise OSError(28, "No space left on device", path)
+        replace_file(path, data)
+
+    monkeypatch.setattr(bed.nginx, "check", lambda: "".join("# configuration file %s:\n%s\n" % (each, each.read_text()) for each in (bed.path, other)))
+    monkeypatch.setattr(bed.nginx, "reload", refuse)
+    monkeypatch.setattr(bed.nginx, "hang_up", lambda: told.append(1), raising=False)
+    monkeypatch.setattr(_nginx_hold, "replace_file", replace)
+    left = "Not all files are as they were" if full else "The files are as they were"
+    with pytest.raises(Refused, match="nginx did not take it. %s." % left):
+        bed.act(True)
+    assert len(calls) == 4 and told == [1]
+    assert (bed.path.read_text() == first) + (other.read_text() == found) == (1 if full else 2)
+    assert len(bed.records()) == (2 if full else 0)
+
+
+def test_a_file_system_without_attributes(bed, monkeypatch):
+    def none(path):
+        raise OSError(95, "Operation not supported", path)
+
+    monkeypatch.setattr(os, "listxattr", none)
+    replace_file(str(bed.path), b"new")
+    assert bed.path.read_bytes() == b"new"
 
 
 def test_the_comment_of_another_line_tells_nothing(bed):

@@ -76,6 +76,29 @@ def test_a_connection_that_makes_another_error_of_it_and_tries_again(action):
     assert action.process.wait(patient(5)) == -signal.SIGTERM
 
 
+def test_a_process_that_belongs_to_another_user_by_now_keeps_no_other_one(action, monkeypatch):
+    """As C(sudo) does on this machine."""
+    end, others = subprocess.Popen.terminate, []
+
+    def terminate(process):
+        if process in others:
+            raise PermissionError(1, "Operation not permitted")
+        end(process)
+
+    def execute():
+        own = action.start()
+        others.append(subprocess.Popen(["sleep", "60"]))
+        return own and others[0].wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "terminate", terminate)
+        result, seconds = look(action, execute)
+    assert seconds < patient(4) and result["cut_off"] == pytest.approx(0.2) and "fatal" not in result
+    assert action.process.wait(patient(5)) == -signal.SIGTERM
+    others[0].terminate()
+    others[0].wait(patient(5))
+
+
 SSH = "Shared connection to 10.0.0.11 closed.\r\n"
 TRACEBACK = "Traceback (most recent call last):\r\n  File ...\r\nImportError: libssl.so.3: cannot open shared object file\r\n"
 

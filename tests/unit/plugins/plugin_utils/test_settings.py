@@ -111,6 +111,7 @@ def test_names_that_are_right_or_a_users_own(name):
         ({"graceful_azure_health_url": "http://localhost:0/"}, "graceful_azure_health_url: url must have a port from 1 to 65535"),
         ({"graceful_azure_health_url": "http://localhost:99999/"}, "graceful_azure_health_url: url 'http://localhost:99999/' cannot be understood"),
         ({"graceful_azure_health_address": "[::1]"}, "graceful_azure_health_address: '[::1]' is neither a name nor an IP address"),
+        ({"graceful_azure_health_address": "web1..example.com"}, "graceful_azure_health_address: 'web1..example.com' is neither"),
         ({"graceful_azure_health_address": "http://web"}, "graceful_azure_health_address: 'http://web' is neither"),
         ({"graceful_azure_health_address": "localhost:80"}, "graceful_azure_health_address: 'localhost:80' is neither"),
         ({"graceful_azure_health_unanswered": "ask"}, "graceful_azure_health_unanswered: 'ask' is none of refuse, warn"),
