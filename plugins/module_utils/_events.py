@@ -14,6 +14,8 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from typing import Any, TypedDict
@@ -168,7 +170,7 @@ def parse_document(document: object, api_version: str, resource_name: str | None
     seen: set[str] = set()
     for entry in entries:
         event = _parse_event(entry, preview, warnings)
-        folded = event["event_id"].lower()
+        folded = fold(event["event_id"])
         if folded in seen:
             # Nobody knows which of the two is right, so nothing may be approved or restored because of this document.
             raise EventsError("EventId {0} is in it twice".format(clip(event["event_id"])))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, clip, parse_time
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -43,6 +44,8 @@ except ImportError:
 DEFAULT_URL = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
 DEFAULT_REQUEST_TIMEOUT = 10.0
+# The shortest time in which something may be done.
+LEAST_SECONDS = 0.001
 
 EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
@@ -129,18 +132,12 @@ def client_from_params(params: Mapping[str, Any]) -> ImdsClient:
     return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
 
 
-def check_seconds(option: str, value: Any, positive: bool = False) -> float:
+def check_seconds(option: str, value: Any, least: float = 0.0) -> float:
     """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
-    try:
-        if isinstance(value, bool):
-            raise ValueError
-        seconds = float(value)
-    except (TypeError, ValueError):
-        raise ImdsSetupError(f"{option}: {clip(value)} is not a number of seconds.") from None
-    if not math.isfinite(seconds) or seconds < 0 or (positive and seconds == 0):
-        wanted = "must be greater than 0" if positive else "must be 0 or greater"
-        raise ImdsSetupError(f"{option}: {clip(value)} is not a usable number of seconds. It {wanted} and finite.")
-    return seconds
+    mistake = mistake_in_seconds(value, least)
+    if mistake:
+        raise ImdsSetupError(f"{option} {mistake}.")
+    return float(value)
 
 
 def check_url(url: object) -> str:
@@ -183,7 +180,7 @@ class ImdsClient:
         if api_version not in API_VERSIONS:
             raise ImdsSetupError("api_version: {0} is not one of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
         self.api_version = api_version
-        self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
+        self.request_timeout = check_seconds("request_timeout", request_timeout, LEAST_SECONDS)
         self.monotonic = monotonic
         self.sleep = sleep
         self._time_limit = _TimeLimit(monotonic)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import replace_by, sync_folder
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import mount_of, replace_by, sync_folder
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
@@ -47,7 +46,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
-from ansible_collections.graceful.azure.plugins.module_utils._proc import read as read_text
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
@@ -662,14 +660,10 @@ def irreplaceable(path: str) -> str | None:
         return told % (path, os.geteuid())
     if os.geteuid() == 0 and not os.access(path, os.W_OK):
         return "%s cannot be changed, not even by root: see whether it is immutable (lsattr)" % path
-    if any(line.split(" ")[4:5] == [_as_mounted(path)] for line in read_text("/proc", "self", "mountinfo").splitlines()):
+    mount = mount_of(path)
+    if mount and mount.point == path:
         return "%s is mounted by itself, as Docker does with a single file, and cannot be replaced: mount its folder" % path
     return None
-
-
-def _as_mounted(path: str) -> str:
-    """A path as the kernel writes it in its list of mounts."""
-    return re.sub(r"[ \t\n\\]", lambda found: "\\%03o" % ord(found.group()), path)
 
 
 def shared_with(nginx: Nginx, paths: Iterable[str]) -> str | None:

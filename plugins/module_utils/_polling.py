@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,11 +55,6 @@ def check_seconds(option: str, value: float, least: float = 0.0) -> float:
     if mistake:
         raise ValueError("%s %s." % (option, mistake))
     return value
-
-
-def mistake_in_seconds(value: float, least: float = 0.0) -> str:
-    """What is wrong with a length of time, or empty. A number below C(least), infinity and NaN are wrong."""
-    return "" if math.isfinite(value) and value >= least else "is %r; it must be a number of seconds, %g or more" % (value, least)
 
 
 def poll(

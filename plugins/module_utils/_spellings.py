@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import functools
 import ipaddress
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,15 @@ def is_same_host(place: Place, own: Collection[Place], others: Collection[Place]
         return False
     address = place[0]
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
+
+
+def mistake_in_seconds(value: Any, least: float = 0.0) -> str:
+    """What is wrong with a length of time, or empty. What is below C(least), infinite or no number is wrong."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    return "" if math.isfinite(number) and number >= least else "is %r; it must be a number of seconds, %g or more" % (value, least)
 
 
 def is_lookable(host: str) -> bool:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._polling import mistake_in_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant, mistake_in_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -115,7 +115,7 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
         label = f" ({_label(event)})" if event else ""
         needs = "may need" if tried_again else "needs" if len(hosts) == 1 else "need"
         text = f"{names(hosts)} {needs} a person{label}: {reason}"
-        yield f"needs_person {(event_id or '').lower()} {','.join(hosts)} {comparable(reason)}", _change("needs_person", text, hosts)
+        yield f"needs_person {fold(event_id or '')} {','.join(hosts)} {comparable(reason)}", _change("needs_person", text, hosts)
 
 
 def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:

@@ -68,7 +68,7 @@ class FastHold:
                     self._store.delete(record)
                 return
             details = {event["event_id"]: {"resources": event["resources"], "event_type": event["event_type"]} for event in events}
-            request = Request(True, ids, "fast path of the watcher", {key.strip().lower(): value for key, value in details.items()})
+            request = Request(True, ids, "fast path of the watcher", {fold(key): value for key, value in details.items()})
             if record is None:
                 record = new_record(_KIND, _SUBJECT, {}, {}, {}, done=False)
             self._store.write(dict(record, events=request.added_to(record["events"]), done=done, phase=HELD if done else CHANGING))

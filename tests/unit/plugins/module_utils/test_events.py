@@ -239,6 +239,7 @@ def test_incarnation(value, number):
         {"DocumentIncarnation": 1, "Events": [{"EventId": "a", "Resources": [7]}]},
         {"DocumentIncarnation": 1, "Events": [{"EventId": "a"}, {"EventId": "a"}]},
         {"DocumentIncarnation": 1, "Events": [{"EventId": "a"}, {"EventId": "A"}]},
+        {"DocumentIncarnation": 1, "Events": [{"EventId": "a"}, {"EventId": " a "}]},
     ],
 )
 def test_what_is_no_document(wrong):
