@@ -51,7 +51,7 @@ class ActionModule(LookAction):
         super().run(tmp, task_vars)
         turn = self._task.args["turn"]
         if turn.get("farewell"):
-            return self._part(task_vars)
+            return self._say_farewell(task_vars)
         news = News(self._task.args["news"], self._task.args.get("known") or ()) if self._task.args.get("news") else None
         acts, look = self._act(turn, task_vars, news)
         if "options" in turn and look is None:
@@ -67,7 +67,7 @@ class ActionModule(LookAction):
         end_if_run_was_killed()
         return kept_inside(result)
 
-    def _part(self, task_vars):
+    def _say_farewell(self, task_vars):
         """Tell the machine that the run is over. If that is not possible, what runs there for the run ends by itself."""
         with contextlib.suppress(AnsibleError, OSError, CutOffError), TimeLimit(grace(task_vars)):
             farewell(self, task_vars)

@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     same_content,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called, last_part
 
 if TYPE_CHECKING:
@@ -487,7 +487,7 @@ class Addresses(Driver[Address]):
             for each in self._pools.addresses(pool, body)
         ]
         short = shortage(self._min_in_service, name, members, "pool " + last_part(pool))
-        return "%s stays: %s." % (name, short) if short else None
+        return stays(name, short) if short else None
 
     def untouched(self, hold: Hold[Address]) -> bool:
         return self._request.present
@@ -554,7 +554,7 @@ class Addresses(Driver[Address]):
             address = next((each for each in self._pools.addresses(pool, body) if each.name == name), None)
             if address is None or not _is_state(address.state, hold.seen.state) and not _is_state(address.state, state):
                 # Somebody acted since it was looked at. The next look judges.
-                hold.told = True
+                hold.look_again = True
                 return False
             hold.seen = address
             # A change that failed may show the state that was wanted all the same. Only another write mends that.

@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -243,7 +243,7 @@ class Servers(Driver[Server]):
             others = [other.name for other in leaving if other is not server and other.backend == server.backend]
             short = shortage(self._min_in_service, server.name, backend, server.backend, others)
             if short:
-                found.append("%s stays: %s." % (self._server, short))
+                found.append(stays(self._server, short))
         return list(dict.fromkeys(found))
 
     def put(self, hold: Hold[Server], events: Events) -> Iterator[Record | None]:
@@ -253,13 +253,11 @@ class Servers(Driver[Server]):
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
     def conflict(self, hold: Hold[Server]) -> str:
-        if hold.record is None:
-            raise AssertionError("what nobody holds has no conflict")
         server = hold.seen
         return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
             server.backend,
             server.name,
-            hold.record["left"]["admin_state"],
+            hold.noted["left"]["admin_state"],
             server.forced if server.forced != READY else server.admin_state,
             server.status,
         )
@@ -377,14 +375,14 @@ class Servers(Driver[Server]):
         hold.tell(step.conflict)
         if step.record is None:
             if agent is not None:
-                hold.told = True
+                hold.look_again = True
                 self._haproxy.set_agent(server.backend, server.name, agent)
             yield None
             return
         yield step.record
         if step.set_state is None and agent is None:
             return
-        hold.told = True
+        hold.look_again = True
         hold.acted |= step.set_state is not None
         try:
             if agent is not None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
@@ -38,6 +39,7 @@ MARK = "graceful.azure keeps this host out of its load balancer for a scheduled 
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
+KIND = "health_probe"
 RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
 
 
@@ -115,6 +117,11 @@ def steady_clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def subject_of(action: str, on: str) -> dict[str, Any]:
+    """What the record of an action is about."""
+    return {"action": action, "on": on}
+
+
 def mark_of(record: Record) -> bytes:
     """The content of a file of ours while it is held."""
     return MARK.encode() + to_bytes(content_of(record))
@@ -128,7 +135,7 @@ def record_in(content: bytes | None, action: str, on: str) -> Record | None:
         record = parse_record(content[len(MARK) :], on)
     except HoldError:
         return None
-    return record if (record["kind"], record["subject"]) == ("health_probe", {"action": action, "on": on}) else None
+    return record if (record["kind"], record["subject"]) == (KIND, subject_of(action, on)) else None
 
 
 def is_mark(content: bytes | None) -> bool:
@@ -489,8 +496,8 @@ def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: Ru
     if name == "command":
         return Command(params["command_out"], params["command_back"], run_command)
     if name == "responder":
-        if not 1 <= params["responder_port"] <= 65535:
-            raise ProbeError("responder_port: %d is not a TCP port from 1 to 65535." % params["responder_port"])
+        if port_mistake(params["responder_port"]):
+            raise ProbeError("responder_port: %s." % port_mistake(params["responder_port"]))
         return File(responder_file(params["responder_port"]), OUT, "responder")
     if name == "iis_site":
         raise ProbeError("action: iis_site is only possible on a Windows host (graceful_azure_platform: windows).")

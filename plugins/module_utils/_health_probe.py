@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
+    KIND,
     Dry,
     ProbeError,
     Refused,
@@ -25,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     action_of,
     as_recorded,
     steady_clock,
+    subject_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
-
-KIND = "health_probe"
 
 # A condition of a health answer, besides those of every thing.
 CHANGING_STILL = "changing"
@@ -133,7 +133,7 @@ class HealthAnswers(Driver[Seen]):
                 found = [own]
             else:
                 found = [self._action_of(record) for record in self._store.records(KIND)]
-                if own and subject_of(own) not in [subject_of(action) for action in found] and record_of(self._store, own):
+                if own and (own.name, own.on) not in [(action.name, action.on) for action in found] and record_of(self._store, own):
                     found.append(own)
             self._actions = [Dry(action) for action in found] if self._dry else found
         things = []
@@ -168,7 +168,14 @@ class HealthAnswers(Driver[Seen]):
             if record is not None and condition == LOST and record["phase"] == HELD:
                 events = self._request.anew(events)
             record = new_record(
-                KIND, subject_of(action), self._found(record), {"state": FAILING}, events, boot_id=self._boot_id, clock=self._clock(), **action.more
+                KIND,
+                subject_of(action.name, action.on),
+                self._found(record),
+                {"state": FAILING},
+                events,
+                boot_id=self._boot_id,
+                clock=self._clock(),
+                **action.more,
             )
             yield record
             action.fail(record)
@@ -254,11 +261,7 @@ class HealthAnswers(Driver[Seen]):
 
 def record_of(store: RecordReader, action: Action) -> Record | None:
     """The record on disk. Where that is lost, what was left of it beside the thing itself."""
-    return store.read(KIND, subject_of(action)) or action.marked()
-
-
-def subject_of(action: Action) -> dict[str, Any]:
-    return {"action": action.name, "on": action.on}
+    return store.read(KIND, subject_of(action.name, action.on)) or action.marked()
 
 
 def describe(action: Action, seen: Seen, record: Record | None, condition: str, boot_id: str | None, clock: float) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Driver(Generic[State]):
     ``put`` and ``give_back`` are generators. The engine writes each record that they yield before they go on. None deletes the record.
     So the code after a C(yield) runs when the record is on disk.
 
-    A driver that has changed a thing and must look whether that is done sets C(hold.told) and ends. The engine looks, and asks it once more.
+    A driver that has changed a thing and must look whether that is done sets C(hold.look_again) and ends. The engine looks, and asks it once more.
     """
 
     # The errors that mean that the thing refused a change, and nothing was changed.
@@ -166,7 +166,7 @@ class Hold(Generic[State]):
         self.waiting_for: str | None = None
         # Whether this call changed the thing itself. Whether this round gave it a command, so that it must be looked at again.
         self.acted = False
-        self.told = False
+        self.look_again = False
 
     @property
     def seen(self) -> State:
@@ -178,6 +178,13 @@ class Hold(Generic[State]):
     @seen.setter
     def seen(self, seen: State) -> None:
         self.there = seen
+
+    @property
+    def noted(self) -> Record:
+        """The record, where it is known that there is one."""
+        if self.record is None:
+            raise AssertionError
+        return self.record
 
     def tell(self, conflict: str | None) -> None:
         """Note the sentence about somebody else's change, unless there is one already."""
@@ -244,7 +251,7 @@ class Engine(Generic[State]):
                 return
         for _round in range(ROUNDS):
             self._take_round()
-            if not any(hold.told for hold in self.current):
+            if not any(hold.look_again for hold in self.current):
                 return
             self._look()
         raise self.driver.stuck()
@@ -293,7 +300,7 @@ class Engine(Generic[State]):
             if name not in self.holds:
                 self.holds[name] = Hold(name, there, record, self._view(record, there))
             hold = self.holds[name]
-            hold.there, hold.record, hold.shown, hold.told = there, record, record or hold.shown, False
+            hold.there, hold.record, hold.shown, hold.look_again = there, record, record or hold.shown, False
             self.current.append(hold)
 
     def _take_round(self) -> None:

@@ -63,6 +63,11 @@ def shortage(value: int | str, name: str, backend: Collection[Mapping[str, Any]]
     return short
 
 
+def stays(name: str, short: str) -> str:
+    """The sentence about a server that may not go out. C(short): what C(shortage) returned."""
+    return "%s stays: %s." % (name, short)
+
+
 def _why_out(server: Mapping[str, Any]) -> str:
     """Why a server is not in service, as far as this is told. ``admin_state`` and ``operational`` are what HAProxy calls it."""
     told = server.get("silent") or server.get("out")

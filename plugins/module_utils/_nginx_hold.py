@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     parse_record,
     to_bytes,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
@@ -233,10 +233,10 @@ class Silence:
     If no server of an upstream accepts any, this proves nothing: they may take connections from an address or a network of nginx's alone.
     """
 
-    def __init__(self, resolver: Resolver, has_udp: bool, known: dict[Place, Optional[str]] | None = None) -> None:
+    def __init__(self, resolver: Resolver, has_udp: bool) -> None:
         self._resolver = resolver
         self._has_udp = has_udp
-        self._known: dict[Place, Optional[str]] = {} if known is None else known
+        self._known: dict[Place, Optional[str]] = {}
         self._asked: list[Server] = []
 
     def ask(self, servers: Iterable[Server]) -> None:
@@ -362,7 +362,7 @@ class Servers(Driver[Server]):
                     self._min_in_service, _member(server), group, "upstream " + upstream, [_member(other) for other in mine if other is not server]
                 )
                 if short:
-                    found.append("%s stays: %s." % (self._server, short))
+                    found.append(stays(self._server, short))
         return list(dict.fromkeys(found))
 
     def untouched(self, hold: Hold[Server]) -> bool:
@@ -399,9 +399,7 @@ class Servers(Driver[Server]):
         yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
     def conflict(self, hold: Hold[Server]) -> str:
-        if hold.record is None:
-            raise AssertionError("what nobody holds has no conflict")
-        left = hold.record["left"]["line"]
+        left = hold.noted["left"]["line"]
         return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (hold.seen.place, hold.seen.text, left)
 
     def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
@@ -425,15 +423,13 @@ class Servers(Driver[Server]):
         yield None
 
     def gone(self, hold: Hold[Server]) -> str | None:
-        if hold.record is None:
-            raise AssertionError("otherwise there is nothing to tell")
-        if not self._loaded.has(None, hold.record) and not self._dry:
+        if not self._loaded.has(None, hold.noted) and not self._dry:
             # The workers still have the line, and the server may stand somewhere else in the files.
             self._test()
             self._nginx.reload()
             self._loaded = Loaded(self._nginx, self._configuration)
             hold.acted = True
-        subject = hold.record["subject"]
+        subject = hold.noted["subject"]
         elsewhere = [server for server in self._servers.values() if server.address == subject["server"] and server.down and key_of(server) not in self._records]
         also = "; %s has the parameter down, see whether it should" % elsewhere[0].place if elsewhere else ""
         return "%s is no longer in upstream %s of %s: the hold on it was dropped%s." % (subject["server"], subject["upstream"], subject["file"], also)

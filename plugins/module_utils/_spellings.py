@@ -224,6 +224,12 @@ def is_lookable(host: str) -> bool:
         return False
 
 
+def port_mistake(port: object) -> str:
+    """What is wrong with the number of a TCP port, or empty."""
+    text = str(port)
+    return "" if text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535 else "%r is not a TCP port from 1 to 65535" % (port,)
+
+
 def fold(event_id: str) -> str:
     """Event ids are kept as given and compared without case."""
     return event_id.strip().lower()

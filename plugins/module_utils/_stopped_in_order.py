@@ -66,7 +66,10 @@ class DryManager:
 
 
 class StoppedInOrder(Driver[State], Generic[State, Key]):
-    """``manager``: what is asked and told about the things, by their keys. It also knows the boot. ``wanted``: these keys; None for all that are held."""
+    """Things of a machine that are stopped one after the other, and started again in reverse order.
+
+    ``manager``: what is asked and told about the things, by their keys. It also knows the boot. ``wanted``: these keys; None for all that are held.
+    """
 
     in_order = True
     kind: str

@@ -150,7 +150,17 @@ class Systemd:
     @staticmethod
     def names(names: Iterable[str]) -> list[str]:
         """The full names of units, each once and in the order given."""
-        return unit_names(names)
+        full: dict[str, None] = {}
+        for name in names:
+            if not NAME.match(name):
+                raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))
+            stem, dot, kind = name.rpartition(".")
+            if not dot or kind not in TYPES:
+                name, stem = name + ".service", name
+            if stem.endswith("@"):
+                raise ValueError("services contains %r, a template: name an instance of it, such as %s1.service." % (name, stem))
+            full[name] = None
+        return list(full)
 
     @staticmethod
     def comes_back(name: str) -> bool:
@@ -346,18 +356,3 @@ class Services(StoppedInOrder[Unit, str]):
                 if not is_down(triggered):
                     return triggered
         return None
-
-
-def unit_names(names: Iterable[str]) -> list[str]:
-    """The full names of units, each once and in the order given."""
-    full: dict[str, None] = {}
-    for name in names:
-        if not NAME.match(name):
-            raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))
-        stem, dot, kind = name.rpartition(".")
-        if not dot or kind not in TYPES:
-            name, stem = name + ".service", name
-        if stem.endswith("@"):
-            raise ValueError("services contains %r, a template: name an instance of it, such as %s1.service." % (name, stem))
-        full[name] = None
-    return list(full)

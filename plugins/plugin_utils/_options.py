@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant, port_mistake
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
@@ -118,13 +118,12 @@ def check_number(mistakes: list[str], called: str, value: Any, least: float = 0.
 
 def port(value: Any) -> int | None:
     """The number of a TCP port, or None."""
-    text = str(value)
-    return int(text) if text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535 else None
+    return None if port_mistake(value) else int(str(value))
 
 
 def check_port(mistakes: list[str], called: str, value: Any) -> None:
-    if port(value) is None:
-        mistakes.append(f"{called}: {value!r} is not a TCP port from 1 to 65535")
+    if port_mistake(value):
+        mistakes.append(f"{called}: {port_mistake(value)}")
 
 
 def check_boolean(mistakes: list[str], name: str, value: Any) -> bool:

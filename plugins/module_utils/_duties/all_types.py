@@ -129,12 +129,12 @@ class Entry(NamedTuple):
         return self.duty(self.name, self.options, machine)
 
 
-def read_list(given: Iterable[Any], machine: type[Machine], where: str = "duties") -> list[Entry]:
-    """The entries of one host, in their order. Raises ValueError that names each option that is wrong. ``where``: what the list is called."""
+def read_list(given: Iterable[Any], machine: type[Machine]) -> list[Entry]:
+    """The entries of one host, in their order. Raises ValueError that names each option that is wrong."""
     found: dict[str, Entry] = {}
     mistakes: list[str] = []
     for number, each in enumerate(given):
-        place = "%s[%d]" % (where, number)
+        place = "duties[%d]" % number
         try:
             found[place] = read(each, machine, place)
         except ValueError as error:

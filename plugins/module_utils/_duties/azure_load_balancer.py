@@ -81,9 +81,8 @@ class AzureLoadBalancerDuty(Duty):
         )
 
     def change(self, act: Act) -> dict[str, Any]:
-        seconds = max(act.timeout, STEP_SECONDS)
-        least = least_of({"min_in_service": act.min_in_service})
-        engine = _change(self.machine, self._access, act.request, [self.given["pool"]], self.given["address"], self.given["ip_address"], seconds, least)
+        params = dict(self._access, pools=[self.given["pool"]], min_in_service=act.min_in_service)
+        engine = _change(params, self.machine, act.request, max(act.timeout, STEP_SECONDS))
         up = act.request.present and any(hold.there is not None and hold.there.state != DOWN for hold in engine.current)
         return outcome(engine, still=[in_rotation("%s in pool %s" % (self._known_as, self._short))] if up else [])
 
@@ -120,25 +119,17 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     timeout = check_seconds("timeout", params["timeout"])
     if not params["pools"]:
         raise ValueError("pools is an empty list: name at least one backend address pool.")
-    engine = _change(machine, params, request, params["pools"], params["address"], params["ip_address"], timeout, least_of(params))
+    engine = _change(params, machine, request, timeout)
     result = engine.result("addresses")
     return dict(result, refused=engine.refused, done=result["done"] and not engine.refused)
 
 
-def _change(
-    machine: Machine,
-    access: Mapping[str, Any],
-    request: Request,
-    where: list[str],
-    address: str | None,
-    ip_address: str | None,
-    seconds: float,
-    least: int | str | None = None,
-) -> Engine[Any]:
-    """C(seconds): for all of it."""
-    pools = Pools(Client(access, seconds, machine.monotonic, machine.sleep), dry=machine.check_mode)
+def _change(params: Mapping[str, Any], machine: Machine, request: Request, seconds: float) -> Engine[Any]:
+    """C(params): the options of C(hold). C(seconds): for all of it."""
+    pools = Pools(Client(params, seconds, machine.monotonic, machine.sleep), dry=machine.check_mode)
     store = TagStore(pools)
-    driver = Addresses(pools, store, request, where, address or None, ip_address or None, seconds, least)
+    where = params["pools"], params["address"] or None, params["ip_address"] or None
+    driver = Addresses(pools, store, request, *where, seconds, least_of(params))
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else max(seconds - STEP_SECONDS, 0.0))
     return engine

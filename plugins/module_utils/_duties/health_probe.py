@@ -23,8 +23,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, KIND, HealthAnswers, condition_of, describe, record_of
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, directive, label_of, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
@@ -73,8 +73,8 @@ class NginxDuty(Duty):
         note_silence(found, resolver, servers)
         there = [server for server in servers if server["in_service"]]
         details = of_nginx(nginx, found, problem, self._files, self.searched, store)
-        busy = [sentence for server in servers for sentence in nginx_server("%s in upstream %s" % (server["server"], server["upstream"]), server)]
-        busy += [nginx_stays("%s in %s, line %s," % (line["text"].rstrip(";"), line["file"], line["line"])) for line in passes]
+        busy = [sentence for server in servers for sentence in nginx_server(label_of(server["upstream"], server["server"]), server)]
+        busy += [nginx_stays(directive(line)) for line in passes]
         return self.seen(
             CHANGING if any(server["restoring"] for server in servers) or 0 < len(there) < len(servers) else IN if there else OUT,
             any(not server["silent"] for server in there),
@@ -89,7 +89,7 @@ class NginxDuty(Duty):
         params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
         engine = _change(self._nginx(), params, self.machine, act.request)
         up = [hold.there for hold in engine.current if act.request.present and hold.there and not hold.there.down]
-        return outcome(engine, still=[in_rotation("%s in upstream %s" % (server.address, server.upstream)) for server in up])
+        return outcome(engine, still=[in_rotation(label_of(server.upstream, server.address)) for server in up])
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
@@ -170,7 +170,7 @@ def _places(line: dict[str, Any]) -> list[Place]:
 
 def _others(server: dict[str, Any]) -> Iterator[str]:
     """What was not our doing, in sentences."""
-    place, condition = "%s in upstream %s" % (server["server"], server["upstream"]), server["condition"]
+    place, condition = label_of(server["upstream"], server["server"]), server["condition"]
     if condition == "changed_meanwhile":
         yield "somebody else changed the line of %s: it is %r, and the hold left %r" % (place, server["text"], server["left"])
     elif condition == "already_out":

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
     comes_back,
+    directive,
+    label_of,
     never_out,
     nginx_beside,
     nginx_server,
@@ -53,7 +55,7 @@ DOWN = "down"
 
 
 def place_name(machine: str, server: Json) -> str:
-    return f"{server['server']} in upstream {server['upstream']} on {machine}"
+    return f"{label_of(server['upstream'], server['server'])} on {machine}"
 
 
 def state_of(server: Json) -> str:
@@ -79,7 +81,7 @@ def places_of(line: Json) -> set[Target]:
 
 def directive_name(machine: str, line: Json) -> str:
     """A directive that passes requests on itself."""
-    return f"{line['text'].rstrip(';')} in {line['file']}, line {line['line']}, on {machine}"
+    return f"{directive(line)} on {machine}"
 
 
 def stays(machine: str, line: Json) -> str:
@@ -262,9 +264,7 @@ def _places(
     for line in result["passes"]:
         if is_in_files(settings, line, files) and leads_here(line):
             why = stays(name, line)
-            yield Place(
-                f"{line['text'].rstrip(';')} ({line['file']}, line {line['line']}) on {name}", name, in_rotation=True, busy=(why,), by_name=False, stays=why
-            )
+            yield Place(directive_name(name, line), name, in_rotation=True, busy=(why,), by_name=False, stays=why)
 
 
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:

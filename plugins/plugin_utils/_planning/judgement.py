@@ -352,12 +352,12 @@ def has_ended(event: Event, observed: Observed) -> bool:
     """Whether the event is over: the service of a host that it names was read twice and did not show it, or each of these hosts is deleted for good."""
     if event.standing:
         return False
-    if any(event.is_over_for(host) for host in _witnesses(event, observed)):
+    if any(event.is_over_for(host) for host in _who_tells(event, observed)):
         return True
     return all(_is_deleted_for_good(host, observed) or event.is_over_for(host) for host in observed.members(event))
 
 
-def _witnesses(event: Event, observed: Observed) -> list[Host]:
+def _who_tells(event: Event, observed: Observed) -> list[Host]:
     """The hosts whose services tell whether the event is over.
 
     These are the hosts that have shown it. If none of them can be read any more, all hosts count, except those that only have the same name.

@@ -129,7 +129,7 @@ def next_turns(
     looks = machine_looks(balancers, waits, searched, drain_wait)
     for look in looks:
         if results.get(look["key"], {}).get("ended"):
-            look["options"].update(_at_once(look)["options"])  # otherwise news could end it again and again
+            look["options"].update(at_once(look)["options"])  # otherwise news could end it again and again
     hang = {key for key, result in results.items() if _is_spared(result.get("began"), result.get("cut_off", 0.0), observed)}
     due = [look for look in looks if look["key"] not in hang]
     left_out = _left_out(observed, groups)
@@ -296,7 +296,7 @@ def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Ma
             if any(act["part"] == "seen" for act in todo):
                 turn["asks"] = True
             key = _key_at(machine, name, balancers[todo[-1]["balancer"]]) if machine and "balancer" in todo[-1] else None
-            mine.append({**_at_once(looks[key]), **turn} if key and key in looks else turn)
+            mine.append({**at_once(looks[key]), **turn} if key and key in looks else turn)
         look = next((turn for turn in turns[name] if "options" in turn), None)
         if look and mine and "machine" not in mine[-1]:
             mine[-1] = dict(look, **mine[-1])
@@ -330,7 +330,7 @@ def _key_at(machine: str, name: str, balancer: BalancerSettings) -> str | None:
     return next((look["key"] for look in machine_looks([(name, balancer)]) if look["machine"] == machine), None)
 
 
-def _at_once(look: Turn) -> Turn:
+def at_once(look: Turn) -> Turn:
     """A look at a balancer that waits for nothing."""
     return dict(look, options=dict(look["options"], wait_for=[], timeout=0.0))
 
@@ -402,10 +402,15 @@ def _looks_for_marks(host: Host) -> bool:
 
 def _looks_at_steps(host: Host, decided: Decided) -> bool:
     """Whether the next look tells if the drain steps are still done: they were taken, or are being taken, for an event whose impact is still to come."""
-    coming = {event.key for event in host.events if event.prepares and not event.started}
+    coming = _coming(host)
     step = decided.step(host)
     is_taken = step is not None and step.role == "drain_host" and step.variables["idle"]
     return bool(host.settings.drain_host.out and coming) and (is_taken or _is_leaving(host, decided) or bool(coming & host.drained))
+
+
+def _coming(host: Host) -> set[str]:
+    """The events for which the host is prepared, and whose impact is still to come."""
+    return {event.key for event in host.events if event.prepares and not event.started}
 
 
 def _is_leaving(host: Host, decided: Decided) -> bool:
@@ -413,7 +418,7 @@ def _is_leaving(host: Host, decided: Decided) -> bool:
     step = decided.step(host)
     if step is not None and step.role == "drain_host":
         return bool(step.variables["first"])
-    coming = {event.key for event in host.events if event.prepares and not event.started}
+    coming = _coming(host)
     return bool(host.settings.drain_host.first) and bool(coming & host.task_holds(READY_TO_LEAVE)) and not coming & host.drained
 
 

@@ -24,7 +24,16 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import DRAIN, READINGS, TRIES, host_options, idle_options, machine_looks, with_acts
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
+    DRAIN,
+    READINGS,
+    TRIES,
+    at_once,
+    host_options,
+    idle_options,
+    machine_looks,
+    with_acts,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, sinks
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event, drain_host, load_balancer, restore_service
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import deadline, details_of, events_of_hold, kept
@@ -480,8 +489,7 @@ def _machines(this: Pass, quiet: float | None = None, asked: bool = False) -> li
     balancers = [(this.name, settings) for provider, settings in this.host.balancers if not asked or provider.asks_before(settings)]
     waits = {} if quiet is None else {this.name: quiet}
     looks = machine_looks(balancers, waits, drain_wait=lambda seconds: min(this.seconds_left, max(DRAIN, seconds + READINGS)))
-    others = [dict(look, options=dict(look["options"], wait_for=[], timeout=0.0)) for look in looks[1:]]
-    return [*looks[:1], *others]
+    return [*looks[:1], *map(at_once, looks[1:])]
 
 
 def _wait_until_idle(this: Pass) -> Json:

@@ -182,7 +182,7 @@ ARGUMENTS = {
 
 
 def read_arguments(args):
-    """The arguments with their defaults; ArgumentError."""
+    """The arguments with their defaults. Raises ArgumentError for wrong ones."""
     # ansible-rulebook adds some of its own.
     given = {name: value for name, value in args.items() if not name.startswith("eda_") and value is not None}
     mistakes = [f"{name}: there is no such argument; there are {', '.join(ARGUMENTS)}." for name in given if name not in ARGUMENTS]

@@ -66,7 +66,7 @@ TEXTS = ("host", "token", "hmac_secret", "certfile", "keyfile")
 
 
 def read_arguments(args):
-    """The arguments of the webhook that it is; ArgumentError."""
+    """The arguments of the webhook that it is. Raises ArgumentError for wrong ones."""
     # ansible-rulebook adds some of its own.
     given = {name: value for name, value in args.items() if not name.startswith("eda_") and value not in (None, "")}
     mistakes = [f"{name}: there is no such argument; there are port, {', '.join(TEXTS)}." for name in given if name not in (*TEXTS, "port")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural, port_mistake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +65,8 @@ def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
     if options["threshold"] < 1:
         yield "threshold", "%d is not a whole number from 1 up; give the figure of the balancer's probe" % options["threshold"]
     for option in ("responder_port", "responder_untouched_port"):
-        if options.get(option) is not None and not 1 <= options[option] <= 65535:
-            yield option, "%r is not a TCP port from 1 to 65535" % options[option]
+        if options.get(option) is not None and port_mistake(options[option]):
+            yield option, port_mistake(options[option])
     for option in NEEDS["command"]:
         command = options.get(option)
         try:

@@ -276,7 +276,7 @@ class Request:
         self._stopped.wait(seconds)
 
     def ask(self, method, url, headers, body=None):
-        """Status and body of an answer; OSError, http.client.HTTPException."""
+        """The status and the body of an answer. Raises OSError or http.client.HTTPException if there is none."""
         if self._stopped.is_set():
             raise OSError("the watcher ends")
         self._end = self._monotonic() + REQUEST_SECONDS

@@ -55,12 +55,12 @@ class FastHold:
         self._store = Store(state_dir, lock_seconds=_LOCK_SECONDS)
 
     def read(self):
-        """The ids that hold it, and whether the command had come to its end; HoldError."""
+        """The ids that hold it, and whether the command had come to its end. Raises HoldError if the record cannot be read."""
         record = self._store.read(_KIND, _SUBJECT)
         return ([], False) if record is None else (holders(record), record["done"])
 
     def write(self, ids, done, events):
-        """Record that these hold it, none: that nobody does any more; HoldError."""
+        """Record that these events hold it, or that none does any more. Raises HoldError if the record cannot be written."""
         with self._store.locked(create=bool(ids)):
             record = self._store.read(_KIND, _SUBJECT)
             if not ids:

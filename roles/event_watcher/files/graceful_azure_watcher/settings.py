@@ -119,7 +119,7 @@ def _file_mistakes(settings):
 
 
 def read_secret(path):
-    """The one line of a file that nobody else can read; SettingsError."""
+    """The one line of a file that nobody else can read. Raises SettingsError for any other file."""
     place = path
     credential = path.startswith(CREDENTIAL)
     if credential:

@@ -27,7 +27,7 @@ class Locked(Exception):
 
 
 def lock(path):
-    """An open file that nobody else can lock while any process has it open; Locked."""
+    """An open file that nobody else can lock while any process has it open. Raises Locked if another process has it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         _check_regular(descriptor, path)
@@ -110,7 +110,7 @@ def _check_regular(descriptor, path):
 
 
 def read_regular(path):
-    """The bytes of a file; OSError. What is not a regular file, such as a FIFO that nobody writes to, keeps nobody waiting."""
+    """The bytes of a file. Raises OSError if it cannot be read. What is not a regular file, such as a FIFO that nobody writes to, keeps nobody waiting."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with open(descriptor, "rb") as stream:
         _check_regular(descriptor, path)

@@ -77,7 +77,7 @@ class Watcher:
     # From beginning to end
 
     def run(self):
-        """Watch until SIGTERM. system.Locked where another watcher does."""
+        """Watch until SIGTERM. Raises system.Locked if another watcher does."""
         lock = self._begin()
         # What an earlier one wrote tells nothing of this one.
         self.report()

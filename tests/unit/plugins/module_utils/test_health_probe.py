@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as duty
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
+    KIND,
     MARK,
     Command,
     File,
@@ -32,7 +33,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     action_of,
     record_in,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import KIND, HealthAnswers, condition_of, describe
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
@@ -308,7 +309,7 @@ def test_a_slow_answer_hides_no_new_connection(host, monkeypatch):
 @pytest.mark.parametrize("port", [0, 65536])
 def test_a_port_that_is_none_is_refused(host, port):
     """Nothing is ever connected there, so the host would count as idle."""
-    with pytest.raises(ValueError, match=f"ports: {port} is not a TCP port, which goes from 1 to 65535"):
+    with pytest.raises(ValueError, match=f"ports: {port} is not a TCP port from 1 to 65535"):
         host.see(ports=[80, port])
 
 

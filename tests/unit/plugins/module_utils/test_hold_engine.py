@@ -47,7 +47,7 @@ class Lamps(Driver):
         if hold.seen["lit"]:
             yield dict(record, events=events, phase=CHANGING)
             self.switch(hold, False)
-        if not hold.waiting_for and not (hold.told and not self.in_order):
+        if not hold.waiting_for and not (hold.look_again and not self.in_order):
             yield dict(record, events=events, phase=HELD)
 
     def condition(self, record, seen):
@@ -63,20 +63,20 @@ class Lamps(Driver):
             return
         if not hold.seen["lit"]:
             self.switch(hold, True)
-        if self.in_order or not hold.told:
+        if self.in_order or not hold.look_again:
             yield None
 
     def switch(self, hold, lit):
         if hold.name in self.broken:
             raise BrokenError
         self.log.append((hold.name, lit))
-        hold.acted = hold.told = True
+        hold.acted = hold.look_again = True
         if hold.name in self.slow:
             hold.waiting_for = hold.name
         else:
             self.lit[hold.name] = lit
         if self.in_order:
-            hold.told = False
+            hold.look_again = False
 
     def gone(self, hold):
         return "%s is gone" % hold.name
@@ -219,6 +219,6 @@ def test_nothing_is_changed_where_the_driver_says_why(lamps, log):
 
 
 def test_one_that_never_obeys(lamps):
-    lamps.switch = lambda hold, lit: setattr(hold, "told", True)
+    lamps.switch = lambda hold, lit: setattr(hold, "look_again", True)
     with pytest.raises(RuntimeError, match="stuck"):
         run(lamps)

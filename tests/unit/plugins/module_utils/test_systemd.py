@@ -25,7 +25,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     Systemd,
     SystemdError,
     Unit,
-    unit_names,
 )
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -637,12 +636,12 @@ class TestRefusals:
     @pytest.mark.parametrize("name", ["", "a b", "a;b", "--all", "-H", "a*", "web?.service", "[ab]", "a\n", "a/b", "{{ x }}", "ü"])
     def test_hostile_names(self, name):
         with pytest.raises(ValueError) as caught:
-            unit_names(["ok", name])
+            Systemd.names(["ok", name])
         assert repr(name) in str(caught.value) and "services" in str(caught.value)
 
     def test_names(self):
         names = ["a", "a.service", "b.socket", "c@1", "d.e", r"dev-x\x2dy.mount", "f.conf"]
-        assert unit_names(names) == [
+        assert Systemd.names(names) == [
             "a.service",
             "b.socket",
             "c@1.service",
@@ -651,7 +650,7 @@ class TestRefusals:
             "f.conf.service",
         ]
         with pytest.raises(ValueError, match="a template"):
-            unit_names(["web@.service"])
+            Systemd.names(["web@.service"])
 
 
 class TestCheckMode:

@@ -106,8 +106,8 @@ def test_check_mode_looks_once(capsys, connections):
     ("args", "message"),
     [
         ({"ports": []}, "ports is empty: name at least one local TCP port"),
-        ({"ports": [0]}, "ports: 0 is not a TCP port, which goes from 1 to 65535"),
-        ({"ports": [80, 65536]}, "ports: 65536 is not a TCP port, which goes from 1 to 65535"),
+        ({"ports": [0]}, "ports: 0 is not a TCP port from 1 to 65535"),
+        ({"ports": [80, 65536]}, "ports: 65536 is not a TCP port from 1 to 65535"),
         ({"ports": [80], "timeout": -1}, "timeout is -1.0; it must be a number of seconds, 0 or more."),
         ({"ports": [80], "timeout": "nan"}, "timeout is nan; it must be a number of seconds, 0 or more."),
         ({"ports": [80], "ignored_peers": ["lb1"]}, "ignored_peers: 'lb1' is not an IPv4 or IPv6 address"),

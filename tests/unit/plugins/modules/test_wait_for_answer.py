@@ -65,7 +65,7 @@ def test_one_try_that_fails_is_no_failure(service):
     [
         ({}, "one of the following is required: url, port"),
         ({"url": "localhost"}, "url must be like http://localhost:8080/health, not 'localhost'"),
-        ({"port": 0}, "port: 0 is not a TCP port, which goes from 1 to 65535"),
+        ({"port": 0}, "port: 0 is not a TCP port from 1 to 65535"),
         ({"port": 80, "request_timeout": 0}, "request_timeout is 0.0; it must be a number of seconds, 0.1 or more."),
     ],
 )
