@@ -80,7 +80,7 @@ class HaproxyDuty(Duty):
             details = Watch(observe(haproxy, store, [self._server], parse_places(self.searched)), self.machine).seen
             details = dict(with_own_connections(details, self.searched, haproxy), clock=self.machine.monotonic())
         except NotThere:
-            if not self._may_be_absent():
+            if not may_be_absent(self.given):
                 raise
             details = dict(observe_absent(store), clock=self.machine.monotonic())
             return self.seen(OUT, False, held_by=_holders(self._mine(details["holds"])), details=details)
@@ -111,14 +111,10 @@ class HaproxyDuty(Duty):
         }
         engine, process = _change(params, self.machine, act.request, act.timeout)
         servers = [engine.driver.describe(hold) for hold in engine.current] if process and act.request.present else []
-        ready = [server for server in servers if is_in_rotation(server)]
-        return outcome(engine, still=[sentence for server in ready for sentence in haproxy_server(label_of(server), server)])
+        return outcome(engine, still=self._busy(filter(is_in_rotation, servers)))
 
     def _haproxy(self) -> Haproxy:
         return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
-
-    def _may_be_absent(self) -> bool:
-        return bool(self.given["absent"] == "no_traffic") and runs_no_haproxy()
 
     def _is_mine(self, server: dict[str, Any]) -> bool:
         """Whether a server is the host's: by its name, or taken out together with that."""
@@ -160,6 +156,11 @@ class HaproxyDuty(Duty):
 
     def _is_in_backends(self, line: dict[str, Any]) -> bool:
         return not self._backends or line["backend"] in self._backends
+
+
+def may_be_absent(params: Mapping[str, Any]) -> bool:
+    """Whether no HAProxy runs, and the options say that then no traffic comes."""
+    return bool(params["absent"] == "no_traffic") and runs_no_haproxy()
 
 
 def label_of(server: dict[str, Any]) -> str:
@@ -318,7 +319,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
     try:
         engine.run(0.0 if machine.check_mode else timeout)
     except NotThere:
-        if params["absent"] != "no_traffic" or not runs_no_haproxy():
+        if not may_be_absent(params):
             raise
         if not request.present:
             # What the events hold in backends that are no longer named is released, too.
@@ -347,7 +348,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     try:
         watch = Watch(observe(haproxy, store, names, places, asked), machine)
     except NotThere:
-        if params["absent"] != "no_traffic" or not runs_no_haproxy():
+        if not may_be_absent(params):
             raise
         return dict(observe_absent(store), clock=machine.monotonic(), idle=True)
     there = {server["server"] for server in watch.seen["servers"]}
