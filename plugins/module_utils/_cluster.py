@@ -181,6 +181,19 @@ class Tools:
     boot_id = staticmethod(this_boot)
 
 
+# Paths of files on the host, for ``https``.
+TLS_OPTIONS: dict[str, Any] = {"ca_cert": {"type": "path"}, "client_cert": {"type": "path"}, "client_key": {"type": "path", "no_log": False}}
+
+
+def file_mistakes(options: dict[str, Any], *others: str, has_certificate: bool = False) -> Iterator[tuple[str, str]]:
+    """What is wrong with ``TLS_OPTIONS`` and with other paths of files. ``has_certificate``: a client certificate may come from elsewhere."""
+    for option in (*TLS_OPTIONS, *others):
+        if options.get(option) and not options[option].startswith(("/", "~", "$")):
+            yield option, "%r is no absolute path of a file on the host" % options[option]
+    if options.get("client_key") and not (options.get("client_cert") or has_certificate):
+        yield "client_cert", "it is missing, and client_key needs it"
+
+
 def tls_context(ca_cert: str | None = None, validate_certs: bool = True, client_cert: str | None = None, client_key: str | None = None) -> ssl.SSLContext:
     """The context for requests to an ``https`` URL. The arguments are paths, but for ``validate_certs``."""
     try:
@@ -229,6 +242,11 @@ class Member:
     def url(self, path: str) -> str:
         """A URL of what answers for it, where its option ``url`` names that."""
         return "%s%s" % (self.options["url"].rstrip("/"), path)
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The context for requests to that URL; None if it needs none."""
+        files: dict[str, Any] = {name: self.options.get(name) for name in TLS_OPTIONS}
+        return tls_context(**files) if urlsplit(self.options["url"]).scheme == "https" else None
 
     def look(self) -> Seen:
         """Ask the cluster. Returns what is ``Seen``."""

@@ -15,7 +15,17 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, tls_context, with_ids, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    OWNER,
+    TLS_OPTIONS,
+    Member,
+    MemberError,
+    Seen,
+    file_mistakes,
+    ids_in,
+    with_ids,
+    wrong_url,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import endpoint, listed
 
 if TYPE_CHECKING:
@@ -38,10 +48,8 @@ class Consul(Member):
     bears_name = True
     options = {
         "url": {"type": "str", "default": URL},
-        "token_file": {"type": "str"},
-        "ca_cert": {"type": "str"},
-        "client_cert": {"type": "str"},
-        "client_key": {"type": "str"},
+        "token_file": {"type": "path"},
+        **TLS_OPTIONS,
     }
 
     @classmethod
@@ -49,8 +57,7 @@ class Consul(Member):
         problem = wrong_url(options["url"], "http", "https")
         if problem:
             yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
-        if options.get("client_key") and not options.get("client_cert"):
-            yield "client_key", "it is of no use without client_cert"
+        yield from file_mistakes(options, "token_file")
 
     def look(self) -> Seen:
         node = self._agent()["NodeName"]
@@ -240,9 +247,7 @@ class Consul(Member):
 
     def _ask(self, method: str, path: str) -> tuple[int, str]:
         headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
-        files = [self.options.get(name) for name in ("ca_cert", "client_cert", "client_key")]
-        tls = tls_context(files[0], client_cert=files[1], client_key=files[2]) if any(files) else None
-        return self.tools.request(method, self.url(path), headers=headers, tls=tls)
+        return self.tools.request(method, self.url(path), headers=headers, tls=self.tls())
 
     def _refused(self, method: str, path: str, status: int, text: str) -> MemberError:
         return MemberError("%s %s was answered with %s." % (method, self.url(path), _told(status, text)))

@@ -23,9 +23,11 @@ from urllib.parse import quote
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     OWNER,
+    TLS_OPTIONS,
     Member,
     MemberError,
     Seen,
+    file_mistakes,
     ids_in,
     reason_of,
     tls_context,
@@ -36,7 +38,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import M
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._cluster import Tools
@@ -69,12 +71,10 @@ class Kubernetes(Member):
     options = {
         "node": {"type": "str"},
         "host": {"type": "str"},
-        "api_key_file": {"type": "str", "no_log": False},
-        "client_cert": {"type": "str"},
-        "client_key": {"type": "str", "no_log": False},
-        "ca_cert": {"type": "str"},
+        "api_key_file": {"type": "path", "no_log": False},
+        **TLS_OPTIONS,
         "validate_certs": {"type": "bool", "default": True},
-        "kubeconfig": {"type": "str"},
+        "kubeconfig": {"type": "path"},
         "context": {"type": "str"},
         "delete_emptydir_data": {"type": "bool", "default": False},
         "force": {"type": "bool", "default": False},
@@ -96,9 +96,7 @@ class Kubernetes(Member):
             yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
         if host is not None and wrong_url(host, "https"):
             yield "host", "%r is no URL such as https://10.0.0.1:6443; credentials are sent there, so http is refused" % host
-        for option in ("api_key_file", "client_cert", "client_key", "ca_cert", "kubeconfig"):
-            if options.get(option) is not None and not os.path.isabs(options[option]):
-                yield option, "%r is no absolute path of a file on the host" % options[option]
+        yield from file_mistakes(options, "api_key_file", "kubeconfig", has_certificate=bool(options.get("kubeconfig")))
         if options.get("context") and not options.get("kubeconfig"):
             yield "context", "a context is a part of a kubeconfig, but kubeconfig is not set"
         if not options.get("kubeconfig"):
@@ -141,32 +139,29 @@ class Kubernetes(Member):
             following = "&continue=" + quote(token, safe="")
 
     def out(self, seen: Seen) -> None:
-        for _try in range(TRIES):
-            node = self._node()
-            if _is_cordoned(node):
-                break
-            if self._change(node, {ANNOTATION: with_ids(WHY, self.event_ids)}, True):
-                break
-        else:
-            raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be cordoned." % (self._name, TRIES))
+        marks = {ANNOTATION: with_ids(WHY, self.event_ids)}
+        node = self._until_changed("it was to be cordoned", lambda node: _is_cordoned(node) or self._change(node, marks, True))
         # Whoever cordoned it meanwhile keeps it: the next look tells.
         if not _is_cordoned(node) or _is_ours(node):
             self._evict()
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
-        for _try in range(TRIES):
-            node = self._node()
-            if not _is_ours(node) or self._change(node, {ANNOTATION: None}, None):
-                return
-        raise MemberError("Node %s was changed by somebody else each of the %d times that it was to be uncordoned." % (self._name, TRIES))
+        self._until_changed("it was to be uncordoned", lambda node: not _is_ours(node) or self._change(node, {ANNOTATION: None}, None))
 
     def forget(self, seen: Seen) -> None:
         # `kubectl uncordon` leaves the annotation. It would make the next cordon of anybody ours.
+        self._until_changed(
+            "its annotation was to be removed",
+            lambda node: ANNOTATION not in _annotations(node) or _is_cordoned(node) or self._change(node, {ANNOTATION: None}, None),
+        )
+
+    def _until_changed(self, what: str, attempt: Callable[[Thing], bool]) -> Thing:
+        """Read the node and attempt its change until nobody else changes it in between. Returns the node as it was read last."""
         for _try in range(TRIES):
             node = self._node()
-            if ANNOTATION not in _annotations(node) or _is_cordoned(node) or self._change(node, {ANNOTATION: None}, None):
-                return
-        raise MemberError("Node %s was changed by somebody else each of the %d times that its annotation was to be removed." % (self._name, TRIES))
+            if attempt(node):
+                return node
+        raise MemberError("Node %s was changed by somebody else each of the %d times that %s." % (self._name, TRIES, what))
 
     @property
     def _server(self) -> _Api:
@@ -200,7 +195,7 @@ class Kubernetes(Member):
                 raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
         return [pod for pod in pods if not _stays(pod)]
 
-    def _change(self, node: Thing, annotations: dict[str, str | None], unschedulable: bool | None) -> bool:
+    def _change(self, node: Thing, annotations: Mapping[str, str | None], unschedulable: bool | None) -> bool:
         """Whether it was done. It is not if somebody changed the node since it was read."""
         metadata = {"resourceVersion": node["metadata"].get("resourceVersion"), "annotations": annotations}
         path = self._path + "?fieldManager=" + OWNER
@@ -313,7 +308,7 @@ class _Api:
 
 def _access(options: dict[str, Any], tools: Tools) -> Access:
     """The URL, the headers and the TLS context for requests, from options or from a kubeconfig."""
-    known: dict[str, Any] = {key: options.get(key) for key in ("host", "ca_cert", "client_cert", "client_key")}
+    known: dict[str, Any] = {key: options.get(key) for key in ("host", *TLS_OPTIONS)}
     if options.get("api_key_file"):
         known["api_key"] = tools.secret(options["api_key_file"])
     validate = options.get("validate_certs") is not False

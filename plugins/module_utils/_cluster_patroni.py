@@ -11,7 +11,7 @@ import json
 import socket
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, tls_context, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import TLS_OPTIONS, AttemptFailed, Member, MemberError, Seen, file_mistakes, wrong_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,7 @@ class Patroni(Member):
         "member": {"type": "str"},
         "username": {"type": "str"},
         "password_file": {"type": "path"},
-        "ca_cert": {"type": "path"},
-        "client_cert": {"type": "path"},
-        "client_key": {"type": "path"},
+        **TLS_OPTIONS,
     }
     # The other members may have made it the leader again.
     survives_reboot = False
@@ -49,9 +47,10 @@ class Patroni(Member):
         problem = wrong_url(options["url"], "http", "https")
         if problem:
             yield "url", "%r %s; write the address of Patroni's REST API, such as http://127.0.0.1:8008" % (options["url"], problem)
-        for one, other in (("username", "password_file"), ("password_file", "username"), ("client_key", "client_cert")):
+        for one, other in (("username", "password_file"), ("password_file", "username")):
             if options[one] and not options[other]:
                 yield other, "it is missing, and %s needs it" % one
+        yield from file_mistakes(options, "password_file")
 
     def look(self) -> Seen:
         cluster = self._read("/cluster")
@@ -168,10 +167,7 @@ class Patroni(Member):
         if self.options["username"]:
             login = "%s:%s" % (self.options["username"], self.tools.secret(self.options["password_file"]))
             headers["Authorization"] = "Basic " + base64.b64encode(login.encode("utf-8")).decode("ascii")
-        tls = None
-        if self.options["url"].startswith("https:"):
-            tls = tls_context(self.options["ca_cert"], client_cert=self.options["client_cert"], client_key=self.options["client_key"])
-        return self.tools.request(method, self.url(path), body=body, headers=headers, seconds=seconds, tls=tls)
+        return self.tools.request(method, self.url(path), body=body, headers=headers, seconds=seconds, tls=self.tls())
 
 
 def _able(members: list[dict[str, Any]]) -> list[str]:

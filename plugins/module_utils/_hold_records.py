@@ -29,9 +29,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import Types
+
+    Looked = TypeVar("Looked")
 
     # A record, with the fields that each kind adds. What is read from disk also has its path.
     Record = dict[str, Any]
@@ -200,6 +202,15 @@ class Store:
         if record is not None and (record["kind"], record["subject"]) != (kind, subject):
             raise _damaged(path, "it is about %s %r" % (record["kind"], record["subject"]))
         return record
+
+    def looked_at(self, look: Callable[[], tuple[Looked, object]]) -> Looked:
+        """What C(look) returns of a machine and of its records, read together. Second, it returns whether there are any records."""
+        while True:
+            with self.locked() as locked:
+                looked, are_there = look()
+            # Without a lock, a hold may be put between the look and the reading of the records.
+            if locked or not are_there:
+                return looked
 
     def records(self, kind: str | None = None) -> list[Record]:
         """All records, or those of one kind, in the order of their files' names; each with its ``path``."""

@@ -721,15 +721,15 @@ class Look:
         self.nginx = nginx
         self._resolver = resolver or Resolver()
         nginx.find()
-        while True:
-            with store.locked() as locked:
-                configuration = Configuration(nginx.configuration)
-                self._loaded = Loaded(nginx, configuration, now)
-                on_disk = store.records(KIND)
-                records, self.others = sort_records(on_disk, configuration, nginx.process)
-            # Without a lock, a hold may be put between the look and the reading of the records.
-            if locked or not on_disk:
-                break
+
+        def look() -> tuple[tuple[Configuration, Loaded, list[Record]], object]:
+            configuration = Configuration(nginx.configuration)
+            loaded = Loaded(nginx, configuration, now)
+            on_disk = store.records(KIND)
+            return (configuration, loaded, on_disk), on_disk
+
+        configuration, self._loaded, on_disk = store.looked_at(look)
+        records, self.others = sort_records(on_disk, configuration, nginx.process)
         self.holds = list(records.values())
         self._workers = self._loaded.workers
         self._connections = Connections(nginx.pid, self._workers, proc)

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key
-    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Server
+    from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
 
@@ -184,15 +184,15 @@ def _others(server: dict[str, Any]) -> Iterator[str]:
 
 def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[Searched] = (), asked: dict[Key, str | None] | None = None) -> dict[str, Any]:
     """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told."""
-    while True:
-        with store.locked() as locked:
-            seen = haproxy.look()
-            records = Records(store.records(KIND), haproxy.path, seen)
-            records.discount_former()
-            holds = records.ours
-        # Without a lock, a hold may be put between the look and the reading of the records.
-        if locked or not holds:
-            break
+
+    def look() -> tuple[tuple[HaproxyState, Records], object]:
+        seen = haproxy.look()
+        records = Records(store.records(KIND), haproxy.path, seen)
+        records.discount_former()
+        return (seen, records), records.ours
+
+    seen, records = store.looked_at(look)
+    holds = records.ours
     sticky = haproxy.sticky_backends(seen)
     missing = [name for name in names if not seen.backends_of(name)]
     # The addresses to which the names led when they were taken out, and the addresses that the task gives.
@@ -205,36 +205,15 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent = silent_servers(seen, backends, asked)
     closed = functools.lru_cache(maxsize=None)(is_never_served)
-    servers = []
-    for key, server in seen.servers.items():
-        if server.backend not in backends:
-            continue
-        held = records.get(key)
-        came = arrived(held, server, seen.process)
-        is_out = held is not None and held["phase"] == HELD and server.forced != READY and came == 0 and len(seen.pids) == 1
-        servers.append(
-            dict(
-                describe(server, held, condition_of(held, server, seen.process), came),
-                quiet_for=0.0,
-                nothing_comes=is_out and closed(seen.pids[0], server.forced),
-                retries=server.retries,
-                address=server.address,
-                port=server.port,
-                source_address=source_address(server.address, server.port),
-                connections=server.connections,
-                operational=server.operational,
-                backup=server.backup,
-                in_service=server.in_service and key not in silent,
-                silent=silent.get(key),
-                unresolved=server.unresolved,
-                returns_by_itself=server.returns_by_itself,
-                returns_by_agent=server.returns_by_agent,
-                idle=server.settled,
-                checked=seen.is_watched(server),
-                process_noted=held is None or same_process(record_process(held), seen.process),
-                restoring=held is not None and held["phase"] == RESTORING,
-            )
+    servers = [
+        dict(
+            _observed(records.get(key), server, seen, closed),
+            in_service=server.in_service and key not in silent,
+            silent=silent.get(key),
         )
+        for key, server in seen.servers.items()
+        if server.backend in backends
+    ]
     return {
         "process": {"pid": seen.process.pid, "started": seen.process.started},
         "level": haproxy.level(),
@@ -251,6 +230,31 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
         **machine_facts(store.state_dir),
         "absent": False,
     }
+
+
+def _observed(held: Record | None, server: Server, seen: HaproxyState, closed: Callable[[int, str], bool]) -> dict[str, Any]:
+    """What a look tells of a server, but for whether it serves. C(closed): whether a process lets nothing through to a server in such a state."""
+    came = arrived(held, server, seen.process)
+    is_out = held is not None and held["phase"] == HELD and server.forced != READY and came == 0 and len(seen.pids) == 1
+    return dict(
+        describe(server, held, condition_of(held, server, seen.process), came),
+        quiet_for=0.0,
+        nothing_comes=is_out and closed(seen.pids[0], server.forced),
+        retries=server.retries,
+        address=server.address,
+        port=server.port,
+        source_address=source_address(server.address, server.port),
+        connections=server.connections,
+        operational=server.operational,
+        backup=server.backup,
+        unresolved=server.unresolved,
+        returns_by_itself=server.returns_by_itself,
+        returns_by_agent=server.returns_by_agent,
+        idle=server.settled,
+        checked=seen.is_watched(server),
+        process_noted=held is None or same_process(record_process(held), seen.process),
+        restoring=held is not None and held["phase"] == RESTORING,
+    )
 
 
 def observe_absent(store: Store) -> dict[str, Any]:

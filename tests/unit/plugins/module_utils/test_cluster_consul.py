@@ -331,6 +331,9 @@ class TestOptions:
         with pytest.raises(MemberError):
             world.member().look()
         assert headers == [({"X-Consul-Token": "secret"}, None), (None, None)]
+        with pytest.raises(MemberError):
+            world.member(url="HTTPS://127.0.0.1:8501").look()
+        assert headers[2][1].check_hostname
 
     @pytest.mark.parametrize(
         "options, option, told",
@@ -340,7 +343,8 @@ class TestOptions:
             ({"url": "http://a:0"}, "url", "does not begin with http:// or https:// and a host"),
             ({"url": "http://u:p@a"}, "url", "has more than a host, a port and a path"),
             ({"url": "http://a/?b"}, "url", "has more than a host, a port and a path"),
-            ({"client_key": "/k"}, "client_key", "of no use without client_cert"),
+            ({"client_key": "/k"}, "client_cert", "it is missing, and client_key needs it"),
+            ({"ca_cert": "ca.pem"}, "ca_cert", "'ca.pem' is no absolute path of a file on the host"),
         ],
     )
     def test_mistakes(self, options, option, told):

@@ -395,6 +395,7 @@ def test_a_server_that_hangs_is_given_up_in_time(cluster, member, monkeypatch):
         ({"host": "https://10.0.0.1:port"}, "host", "is no URL"),
         ({"api_key_file": None}, "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"),
         ({"api_key_file": "token"}, "api_key_file", "'token' is no absolute path"),
+        ({"client_key": "/k"}, "client_cert", "it is missing, and client_key needs it"),
         ({"context": "x"}, "context", "kubeconfig is not set"),
         ({"validate_certs": "perhaps"}, "", "validate_certs"),
         ({"delete_emptydir_data": "some"}, "", "delete_emptydir_data"),
@@ -407,7 +408,13 @@ def test_bad_options_are_told(options, option, said):
 
 
 @pytest.mark.parametrize(
-    "options", [{"host": "https://10.0.0.1:6443", "api_key_file": "/token"}, {"kubeconfig": "/etc/config"}, {"kubeconfig": "/c", "context": "x"}]
+    "options",
+    [
+        {"host": "https://10.0.0.1:6443", "api_key_file": "/token"},
+        {"kubeconfig": "/etc/config"},
+        {"kubeconfig": "/c", "context": "x"},
+        {"kubeconfig": "/c", "client_key": "/k"},
+    ],
 )
 def test_good_options_are_taken(options):
     assert check_options(Kubernetes, options)[1] == []

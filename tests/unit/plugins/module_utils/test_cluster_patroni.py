@@ -393,6 +393,7 @@ def test_a_refusal_is_told(answer, message):
         ({"username": "me"}, "password_file", "it is missing, and username needs it"),
         ({"password_file": "/etc/secret"}, "username", "it is missing, and password_file needs it"),
         ({"client_key": "/etc/key"}, "client_cert", "it is missing, and client_key needs it"),
+        ({"ca_cert": "ca.pem"}, "ca_cert", "'ca.pem' is no absolute path of a file on the host"),
         ({"node": "db1"}, "node", "there is no such option, only "),
     ],
 )
@@ -551,3 +552,9 @@ def test_a_switchover_that_did_not_begin_is_asked_for_again(tmp_path, answer):
         with pytest.raises(MemberError, match="was refused with status"):
             hold(tools, tmp_path)
     assert len(tools.sent) == 2 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scheme", ["https", "HTTPS"])
+def test_the_certificates_are_used_however_the_url_is_written(scheme):
+    with pytest.raises(MemberError, match="The certificates cannot be used .*/none.pem"):
+        patroni(Tools(), url=scheme + "://127.0.0.1:8008", ca_cert="/none.pem").look()
