@@ -193,7 +193,9 @@ duties:
   elements: dict
   sample: [{type: haproxy, name: haproxy, state: out, serves: false, busy: [], held_by: [], why: [], problem: null}]
 left_out:
-  description: The entries of O(duties) that belong to another machine, or to task files.
+  description:
+    - The entries of O(duties) that belong to another machine, or to task files.
+    - A task fails that is delegated to a machine to which none of them belongs.
   returned: success
   type: list
   elements: dict

@@ -144,6 +144,11 @@ class ActAction(DutyAction):
 
     def mistakes(self, args: Options, places: Sequence[Place]) -> Iterable[str]:
         here = [place.entry for place in places if not place.why]
+        delegated = self._task.delegate_to
+        if delegated and places and not here:
+            names = list(dict.fromkeys(name for place in places if place.entry.duty.of_balancer for name in place.entry.options["hosts"]))
+            known = f"the balancers of these duties are {', '.join(names)}" if names else "none of these duties has hosts"
+            yield f"delegate_to: nothing of these duties is done on {delegated}; {known}."
         counted = [entry.duty.type for entry in here if entry.duty.type in TRAFFIC and TRAFFIC[entry.duty.type].needs_ports]
         if args.get("state", OUT) == OUT and counted and not args.get("ports") and any(not entry.duty.traffic for entry in here):
             yield (

@@ -147,6 +147,19 @@ def test_a_text_is_one_entry_and_a_list_may_have_nothing_for_this_machine(run):
     assert not run.asked and result["done"] and not result["changed"] and result["duties"] == [] and len(result["left_out"]) == 1
 
 
+@pytest.mark.parametrize("state", ["out", "back"])
+@pytest.mark.parametrize(
+    ("duties", "known"),
+    [([HAPROXY, "app"], "the balancers of these duties are lb1, lb2"), (["app"], "none of these duties has hosts")],
+    ids=["another name", "no balancer"],
+)
+def test_a_machine_of_no_entry_is_a_mistake_and_not_done(run, duties, known, state):
+    """As with lb1.example.com in place of lb1: C(done) would let the next task stop a host that still serves."""
+    result = run(duty, duties, "lb1.example.com", state=state, event_ids=["A"])
+    assert result["failed"] and not run.asked
+    assert result["msg"] == f"delegate_to: nothing of these duties is done on lb1.example.com; {known}."
+
+
 def test_a_look_is_also_one_at_task_files(run):
     run(duty_info, [TASKS, AZURE, "app"])
     assert where(run) == [("machine", "duty_info", ["tasks"]), ("controller", "duty_info", ["azure_load_balancer"]), ("machine", "duty_info", ["app"])]
