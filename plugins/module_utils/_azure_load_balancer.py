@@ -150,11 +150,11 @@ class Pools:
                     self._ips[configuration] = (each.get("properties") or {}).get("privateIPAddress")
         return self._ips[configuration]
 
-    def write(self, pool: str, body: dict[str, Any], name: str, state: str, seconds: float) -> bool:
-        """Give one address a state, and write back everything else as it was read. Returns whether Azure is done."""
+    def write(self, pool: str, body: dict[str, Any], name: str, state: str) -> str | None:
+        """Give one address a state, and write back everything else as it was read. Returns the address of the operation, or None if Azure is done."""
         if self._dry:
             self._told[pool.lower(), name] = state
-            return True
+            return None
         changed = copy.deepcopy(body)
         for entry in changed["properties"]["loadBalancerBackendAddresses"]:
             if entry.get("name") == name:
@@ -164,8 +164,11 @@ class Pools:
                 else:
                     entry["properties"]["adminState"] = state
         changed["properties"].pop("provisioningState", None)
-        operation = self._client.put(pool, NETWORK_VERSION, changed, body["etag"])
-        return operation is None or self._client.follow(operation, pool, seconds)
+        return self._client.put(pool, NETWORK_VERSION, changed, body["etag"])
+
+    def follow(self, operation: str, pool: str, seconds: float) -> bool:
+        """Whether Azure has ended the operation within so many seconds."""
+        return self._client.follow(operation, pool, seconds)
 
     def balancer(self, balancer: str) -> dict[str, Any]:
         return self._client.get(balancer, NETWORK_VERSION)
@@ -490,7 +493,8 @@ class Addresses(Driver[Address]):
         return stays(name, short) if short else None
 
     def untouched(self, hold: Hold[Address]) -> bool:
-        return self._request.present
+        # Azure may refuse what is asked of it after it has taken the change, such as the status of the operation. Only the record then says whose it is.
+        return self._request.present and not hold.acted and hold.seen.state != DOWN
 
     def put(self, hold: Hold[Address], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
@@ -572,7 +576,7 @@ class Addresses(Driver[Address]):
                 raise AzureError("Azure accepted the change of %s in %s to %s, and shows %s all the same." % (name, pool, state, shown))
             try:
                 # Azure may keep a state that a write leaves out. None means the same, and says so.
-                done = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state, self._seconds)
+                operation = self._pools.write(pool, body, name, "None" if written and state == NOT_SET else state)
             except ChangedError:
                 # Two controllers that were refused together do not come again together.
                 wait = pause * (0.5 + random.random())
@@ -583,7 +587,7 @@ class Addresses(Driver[Address]):
                 continue
             hold.acted = True
             written += 1
-            if not done:
+            if operation is not None and not self._pools.follow(operation, pool, self._seconds):
                 hold.waiting_for = "Azure is still changing %s" % pool
                 hold.seen = address._replace(state=state, settled=False)
                 return False

@@ -152,7 +152,11 @@ class Client:
         ends = min(self._monotonic() + seconds, self._deadline - 2)
         pause = 0.2
         while True:
-            answer = self._call("GET", operation, None)
+            try:
+                answer = self._call("GET", operation, None)
+            except RefusedError as error:
+                # The change itself was not refused.
+                raise AzureError("Azure accepted the change of %s, and does not tell how it ends. %s" % (what, error), error.status, error.code) from error
             status = (_json_of(answer) or {}).get("status")
             if status == "Succeeded":
                 return True

@@ -367,6 +367,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(400, "InvalidApiVersionParameter", "The api-version '%s' is invalid. The supported versions are '%s'." % (version, ",".join(known)))
         operation = re.match(r".*/operations/([0-9a-f]+)\Z", path)
         if operation and method == "GET":
+            balancers.check_rights("Microsoft.Network/locations/operations/read", "/".join(path.split("/")[:3]))
             return 200, balancers.operation(operation.group(1)), {"Retry-After": "1"}
         if path.lower().endswith(tags):
             scope = path[: -len(tags)]

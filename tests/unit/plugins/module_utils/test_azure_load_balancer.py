@@ -212,6 +212,56 @@ def test_a_lacking_right_is_named(azure, action, scope):
     assert azure.state("a") == "absent" and azure.balancer()["tags"] == {"owner": "me"}
 
 
+OPERATION_RIGHT = "Microsoft.Network/locations/operations/read"
+
+
+def test_the_right_to_read_how_a_change_ends_is_named_and_the_record_stays(azure):
+    azure.settings(denied=[OPERATION_RIGHT])
+    said = (
+        f"accepted the change of {POOL}, and does not tell how it ends. The identity lacks the action {OPERATION_RIGHT} on the scope /subscriptions/[^/ ]+\\."
+    )
+    with pytest.raises(arm.AzureError, match=said) as error:
+        azure.hold()
+    assert not isinstance(error.value, arm.RefusedError), "the change itself was not refused"
+    goes_on_after_a_refusal(azure)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404])
+def test_a_refusal_after_the_change_keeps_the_record(azure, status):
+    """The address would stay Down for ever: the next call would take it for somebody else's."""
+    azure.fault({"Status": status}, Method="GET", Path="/operations/")
+    with pytest.raises(arm.AzureError):
+        azure.hold()
+    goes_on_after_a_refusal(azure)
+
+
+@pytest.mark.parametrize("what", ["read of the pool", "second record"])
+def test_so_does_one_of_a_later_request(azure, monkeypatch, what):
+    follow = arm.Client.follow
+
+    def refuse_afterwards(client, *args):
+        ended = follow(client, *args)
+        azure.fault({"Status": 403}, **({"Method": "GET", "Path": "/backendAddressPools/"} if what == "read of the pool" else {"Method": "PATCH"}))
+        return ended
+
+    monkeypatch.setattr(arm.Client, "follow", refuse_afterwards)
+    with pytest.raises(arm.NotPermittedError):
+        azure.hold()
+    monkeypatch.undo()
+    monkeypatch.setattr(requests.sessions, "HTTPAdapter", lambda: azure)
+    goes_on_after_a_refusal(azure)
+
+
+def goes_on_after_a_refusal(azure):
+    azure.control("DELETE", "faults")
+    azure.settings(denied=[])
+    azure.time.sleep(5)
+    assert azure.state("a") == "Down" and len(azure.balancer()["tags"]) > 1
+    assert azure.hold()["addresses"][0]["condition"] == "held"
+    azure.release()
+    assert azure.members() == MEMBERS and azure.balancer()["tags"] == {"owner": "me"}
+
+
 @pytest.mark.parametrize(
     "wrong, said",
     [
