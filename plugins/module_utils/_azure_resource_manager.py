@@ -43,6 +43,8 @@ TOKEN_MARGIN = 60.0
 PASSING = (408, 409, 429, 500, 502, 503, 504)
 # Of the refusals with 409, these do not pass by themselves.
 LASTING = ("ScopeLocked", "ReadOnlyDisabledSubscription")
+# Every other status below 400 comes from something in between, or from an address that is no resource manager.
+DONE = (200, 201, 202)
 ENDED = ("Succeeded", "Failed", "Canceled")
 _LACKING = re.compile(r"perform action '([^']+)'.*? (?:over scope|on the linked scope\(s\)|on scope) '([^']+)'", re.DOTALL)
 
@@ -157,11 +159,11 @@ class Client:
             except RefusedError as error:
                 # The change itself was not refused.
                 raise AzureError("Azure accepted the change of %s, and does not tell how it ends. %s" % (what, error), error.status, error.code) from error
-            status = (_json_of(answer) or {}).get("status")
+            status = answer.json().get("status")
             if status == "Succeeded":
                 return True
             if status in ENDED:
-                error = (_json_of(answer) or {}).get("error") or {}
+                error = answer.json().get("error") or {}
                 raise AzureError(
                     "Azure accepted the change of %s, and then it ended as %s: %s %s" % (what, status, error.get("code", "no code"), error.get("message", "")),
                     code=error.get("code"),
@@ -195,7 +197,12 @@ class Client:
             if answer.status_code >= 400:
                 raise _error_of(method, path, answer)
             is_empty = may_be_empty and not answer.content.strip()
-            if api_version and not is_empty and not isinstance(_json_of(answer), dict):
+            if answer.status_code not in DONE:
+                raise AzureError(
+                    "%s %s was answered with %d, which is no answer of the resource manager. Is there a proxy in between?" % (method, url, answer.status_code),
+                    answer.status_code,
+                )
+            if not is_empty and not isinstance(_json_of(answer), dict):
                 raise AzureError("%s %s was answered with %d and no JSON object. Is this the resource manager?" % (method, url, answer.status_code))
             return answer
 

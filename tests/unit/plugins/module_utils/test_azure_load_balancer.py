@@ -634,6 +634,35 @@ def test_what_another_answer_means(monkeypatch, status, text, error, said):
         client.get("/subscriptions/s", "2024-05-01")
 
 
+@pytest.mark.parametrize("status", [100, 203, 204, 206, 301, 302, 304, 307, 399])
+@pytest.mark.parametrize("text", ["", '{"status": "Succeeded"}'])
+def test_no_other_status_counts_as_done(monkeypatch, status, text):
+    """An approval that a proxy answers is none, and no change is."""
+    client = client_of(monkeypatch, *[(status, text)] * 5)
+    for ask in (
+        lambda: client.post("/subscriptions/s", "2024-05-01"),
+        lambda: client.get("/subscriptions/s", "2024-05-01"),
+        lambda: client.put("/subscriptions/s", "2024-05-01", {}, "1"),
+        lambda: client.patch("/subscriptions/s", "2024-05-01", {}),
+        lambda: client.follow("https://arm.example/operations/1", "the pool", 5.0),
+    ):
+        with pytest.raises(arm.AzureError, match=f"was answered with {status}, which is no answer of the resource manager") as error:
+            ask()
+        assert not isinstance(error.value, arm.RefusedError)
+
+
+@pytest.mark.parametrize("status, text", [(200, ""), (200, "{}"), (201, "{}"), (202, "")])
+def test_an_acknowledgement_may_be_answered_with_nothing(monkeypatch, status, text):
+    assert client_of(monkeypatch, (status, text)).post("/subscriptions/s", "2025-11-01") == {}
+
+
+@pytest.mark.parametrize("text", ["", "<html>", "[]"])
+def test_the_status_of_an_operation_is_an_object(monkeypatch, text):
+    client = client_of(monkeypatch, (200, text))
+    with pytest.raises(arm.AzureError, match="no JSON object"):
+        client.follow("https://arm.example/operations/1", "the pool", 5.0)
+
+
 def test_an_operation_that_lies_elsewhere_gets_no_token(monkeypatch):
     client = client_of(monkeypatch)
     with pytest.raises(arm.AzureError, match="It gets no token of ours"):

@@ -134,6 +134,15 @@ def test_what_passes_is_outlasted(azure, asked, status):
     assert [answer for _method, _path, answer in asked()] == [status, status, 200]
 
 
+@pytest.mark.parametrize("status", [203, 302, 307])
+def test_another_answer_is_no_approval(azure, status):
+    before = len(azure.acknowledged())
+    azure.fault({"Status": status}, Path="/acknowledge")
+    with pytest.raises(AzureError, match=f"was answered with {status}, which is no answer of the resource manager"):
+        acknowledge(azure)
+    assert len(azure.acknowledged()) == before
+
+
 def test_but_not_beyond_the_time_for_which_all_are_ready(azure):
     azure.fault({"Status": 503}, times=100, Path="/acknowledge")
     began = time.monotonic()
