@@ -264,10 +264,6 @@ class TagStore:
                 found.append(dict(record, path="the tags %s* of %s" % (key_of(pool, name), balancer_of(pool))))
         return found
 
-    def named(self, pool: str, ip: str | None = None) -> list[str]:
-        """The names of the addresses in a pool that have records, or that have records about this IP address."""
-        return _named_in(self._pools.tags(balancer_of(pool)), pool, ip)
-
     def replace(self, record: Record | None, wanted: Record | None) -> None:
         if same_content(record, wanted):
             return
@@ -295,6 +291,7 @@ class TagStore:
 
 
 def _named_in(tags: dict[str, str], pool: str, ip: str | None = None) -> list[str]:
+    """The names of the addresses in a pool that have records, or that have records about this IP address."""
     names: list[str] = []
     for key in tags:
         if not key.startswith(PREFIX) or not key.endswith("-0"):
@@ -418,22 +415,40 @@ class Addresses(Driver[Address]):
         unique = len({last_part(each).lower() for each in self._ids}) == len(self._ids)
         for pool in self._ids:
             short = last_part(pool)
-            body = self._pools.read(pool)
-            address = self._find(pool, body)
-            name = address.name if address else self._name or self._recorded(pool)
-            if name is None:
-                raise AzureError(self._not_there(pool, body))
-            record = self._store.read(pool, name)
-            if self._would_drop(record, address) and pool not in self._seen_twice:
+            things = self._look_at(pool)
+            if any(self._would_drop(record, address) for _name, address, record in things) and pool not in self._seen_twice:
                 # One answer may be older than what was written before, or show a pool that somebody writes just now.
                 self._seen_twice.add(pool)
                 self._pools.sleep(max(0.0, min(AGAIN_SECONDS, self._pools.left)))
-                body = self._pools.read(pool)
-                address, record = self._find(pool, body), self._store.read(pool, name)
-            if address is None and record is None:
-                raise AzureError(self._not_there(pool, body))
-            found.append(("%s %s" % (short if unique else pool, name), address, record))
+                things = self._look_at(pool)
+            found += [("%s %s" % (short if unique else pool, name), address, record) for name, address, record in things]
         return found
+
+    def _look_at(self, pool: str) -> list[tuple[str, Address | None, Record | None]]:
+        """The host's address in a pool, and what a release is to forget: the records of names that its IP address had before, and that are gone."""
+        body = self._pools.read(pool)
+        address = self._find(pool, body)
+        tags = self._pools.tags(balancer_of(pool))
+        recorded: list[str] = []
+        if self._name is None and (address is None or not self._request.present):
+            names = {each.name for each in self._pools.addresses(pool, body)}
+            # A damaged record of another host keeps no address from coming back.
+            with contextlib.suppress(*([HoldError] if address else [])):
+                recorded = [name for name in _named_in(tags, pool, self._ip) if name not in names]
+        if address:
+            name: str | None = address.name
+        else:
+            name = self._name or (recorded[0] if len(recorded) == 1 else None)
+        things = [] if name is None else [(name, address, record_in(tags, pool, name))]
+        if not self._request.present:
+            former = [(each, None, record_in(tags, pool, each)) for each in recorded if each != name]
+            things += [thing for thing in former if self._takes_from(thing[2])]
+        if not any(thing[1:] != (None, None) for thing in things):
+            raise AzureError(self._not_there(pool, body))
+        return things
+
+    def _takes_from(self, record: Record | None) -> bool:
+        return record is not None and self._request.taken_from(record["events"]) != record["events"]
 
     def _would_drop(self, record: Record | None, address: Address | None) -> bool:
         """Whether the release ends with nothing to give back, and forgets the hold."""
@@ -609,10 +624,6 @@ class Addresses(Driver[Address]):
             listed = ", ".join(each.name for each in found)
             raise AzureError("%s is in the pool %s %d times (%s). Name one of them in address." % (self._ip, pool, len(found), listed))
         return found[0] if found else None
-
-    def _recorded(self, pool: str) -> str | None:
-        names = self._store.named(pool, self._ip)
-        return names[0] if len(names) == 1 else None
 
     def _not_there(self, pool: str, body: dict[str, Any]) -> str:
         names = ", ".join(str(each.name) for each in self._pools.addresses(pool, body)) or "none"

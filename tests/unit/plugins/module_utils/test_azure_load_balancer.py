@@ -347,6 +347,64 @@ def test_the_address_is_found_by_its_ip_also_when_it_is_gone(azure):
     assert "not in the pool" in told["conflicts"][0] and azure.balancer()["tags"] == {"owner": "me"}
 
 
+def rename(azure, old, new, **state):
+    """An operator deletes a member, and adds it again under another name."""
+    resource = azure.balancer()
+    addresses = resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"]
+    addresses[:] = [member(new, each["properties"]["ipAddress"], **state) if each["name"] == old else each for each in addresses]
+    azure.control("POST", "load-balancers", resource)
+
+
+@pytest.mark.parametrize("event_ids", [[EVENT], None])
+def test_a_release_forgets_the_hold_of_the_name_that_the_ip_address_had_before(azure, event_ids):
+    """Its tag would stay for ever, and each run would try to release it."""
+    azure.hold(None, ip_address="10.0.0.4")
+    rename(azure, "a", "a2")
+    told = azure.release(None, ip_address="10.0.0.4", event_ids=event_ids, check_mode=True)
+    assert told["changed"] and len(azure.balancer()["tags"]) > 1
+    told = azure.release(None, ip_address="10.0.0.4", event_ids=event_ids)
+    assert told["changed"] and told["done"] and told["conflicts"] == [f"a is not in the pool {POOL} any more: there is nothing to give back."]
+    assert azure.balancer()["tags"] == {"owner": "me"} and azure.state("a2") == "absent"
+    assert not azure.release(None, ip_address="10.0.0.4", event_ids=event_ids)["changed"]
+
+
+def test_a_hold_of_the_new_name_is_given_back_with_it(azure):
+    azure.hold(None, ip_address="10.0.0.4")
+    rename(azure, "a", "a2", adminState="None")
+    told = azure.hold(None, ip_address="10.0.0.4")
+    assert [each["name"] for each in told["addresses"]] == ["a2"] and azure.state("a2") == "Down" and told["conflicts"] == []
+    azure.release(None, ip_address="10.0.0.4")
+    assert azure.state("a2") == "None" and azure.balancer()["tags"] == {"owner": "me"}
+
+
+def test_a_hold_of_the_former_name_for_another_event_stays(azure):
+    azure.hold(None, ip_address="10.0.0.4", event_ids=[OTHER_EVENT])
+    rename(azure, "a", "a2")
+    assert not azure.release(None, ip_address="10.0.0.4")["changed"] and len(azure.balancer()["tags"]) > 1
+
+
+def test_a_damaged_record_of_another_host_keeps_no_address_from_coming_back(azure):
+    azure.hold(None, ip_address="10.0.0.4")
+    azure.hold("b")
+    resource = azure.balancer()
+    resource["tags"][balancer.key_of(POOL, "b") + "0"] = "1:x:y"
+    azure.control("POST", "load-balancers", resource)
+    assert not azure.hold(None, ip_address="10.0.0.4")["changed"]
+    azure.release(None, ip_address="10.0.0.4")
+    assert azure.state("a") == "absent"
+
+
+def test_several_former_names_are_forgotten_when_the_address_is_gone(azure):
+    azure.hold(None, ip_address="10.0.0.4")
+    rename(azure, "a", "a2")
+    azure.hold(None, ip_address="10.0.0.4")
+    rename(azure, "a2", "a3")
+    resource = azure.balancer()
+    del resource["properties"]["backendAddressPools"][0]["properties"]["loadBalancerBackendAddresses"][0]
+    azure.control("POST", "load-balancers", resource)
+    assert len(azure.release(None, ip_address="10.0.0.4")["conflicts"]) == 2 and azure.balancer()["tags"] == {"owner": "me"}
+
+
 @pytest.mark.parametrize(("name", "ip"), [("B", None), (None, "2001:DB8:0:0::5")])
 def test_names_have_no_case_and_ip_addresses_many_spellings(azure, name, ip):
     resource = azure.balancer()
