@@ -62,7 +62,7 @@ INTERFACE = (
 )
 
 DOWN = "Down"
-# The address has no adminState at all.
+# The address has no adminState, or null.
 NOT_SET = "absent"
 
 # Conditions of an address, besides those of every thing.
@@ -126,7 +126,7 @@ class Pools:
         for entry in properties.get("loadBalancerBackendAddresses") or []:
             name, of_entry = entry.get("name"), entry.get("properties") or {}
             told = self._told.get((pool.lower(), name))
-            state = told or of_entry.get("adminState", NOT_SET)
+            state = told or of_entry.get("adminState") or NOT_SET
             settled, failed = bool(told) or provisioning == "Succeeded", not told and provisioning in ENDED and provisioning != "Succeeded"
             found.append(Address(pool, name, of_entry.get("ipAddress"), state, settled, failed))
         return found

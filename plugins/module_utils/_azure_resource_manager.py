@@ -156,9 +156,11 @@ class Client:
         while True:
             try:
                 answer = self._call("GET", operation, None)
-            except RefusedError as error:
+            except RefusedError as refused:
                 # The change itself was not refused.
-                raise AzureError("Azure accepted the change of %s, and does not tell how it ends. %s" % (what, error), error.status, error.code) from error
+                raise AzureError(
+                    "Azure accepted the change of %s, and does not tell how it ends. %s" % (what, refused), refused.status, refused.code
+                ) from refused
             status = answer.json().get("status")
             if status == "Succeeded":
                 return True

@@ -206,7 +206,7 @@ class LoadBalancers:
 
     def _check_members(self, old, new):
         for entry in new:
-            state = (entry.get("properties") or {}).get("adminState", "None")
+            state = (entry.get("properties") or {}).get("adminState") or "None"
             if state not in ADMIN_STATES:
                 raise Refusal(400, "InvalidRequestFormat", "adminState %r is not one of %s." % (state, ", ".join(ADMIN_STATES)))
         names = [entry.get("name") for entry in new]

@@ -48,6 +48,17 @@ def test_an_address_goes_out_and_comes_back_exactly_as_it_was(azure, name, found
     assert after["properties"]["backendAddressPools"][0]["properties"]["drainPeriodInSeconds"] == 7
 
 
+def test_null_is_no_state(azure):
+    """The record would be taken for a damaged one."""
+    azure.act("a", None)
+    azure.act("b", None)
+    assert azure.hold()["addresses"][0]["found"] == {"admin_state": "absent"}
+    assert not azure.hold()["changed"] and azure.state("a") == "Down"
+    assert [(each["admin_state"], each["condition"]) for each in looked_at(azure, "b")] == [("absent", "none")]
+    azure.release()
+    assert azure.state("a") == "absent" and azure.state("b") is None and azure.balancer()["tags"] == {"owner": "me"}
+
+
 def test_a_second_call_changes_and_writes_nothing(azure):
     azure.hold()
     writes = azure.writes()
