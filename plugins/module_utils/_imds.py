@@ -44,8 +44,8 @@ except ImportError:
 DEFAULT_URL = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
 DEFAULT_REQUEST_TIMEOUT = 10.0
-# The shortest time in which something may be done.
-LEAST_SECONDS = 0.001
+# What is more than 0.
+LEAST_SECONDS = 1e-9
 
 EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
@@ -134,9 +134,9 @@ def client_from_params(params: Mapping[str, Any]) -> ImdsClient:
 
 def check_seconds(option: str, value: Any, least: float = 0.0) -> float:
     """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
-    mistake = mistake_in_seconds(value, least)
-    if mistake:
-        raise ImdsSetupError(f"{option} {mistake}.")
+    if mistake_in_seconds(value, least):
+        wanted = "greater than 0" if least else "0 or greater"
+        raise ImdsSetupError(f"{option}: {clip(value)} is not a usable number of seconds. It must be {wanted} and finite.")
     return float(value)
 
 

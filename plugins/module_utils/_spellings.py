@@ -211,7 +211,7 @@ def mistake_in_seconds(value: Any, least: float = 0.0) -> str:
     """What is wrong with a length of time, or empty. What is below C(least), infinite or no number is wrong."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         number = math.nan
     return "" if math.isfinite(number) and number >= least else "is %r; it must be a number of seconds, %g or more" % (value, least)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant, port_mistake
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant, mistake_in_seconds, port_mistake
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
@@ -106,12 +106,8 @@ _CONVERTED: dict[str, Callable[[Any], Any]] = {
 
 def check_number(mistakes: list[str], called: str, value: Any, least: float = 0.0, default: float | None = None) -> float | None:
     """A number of seconds from C(least) up; the default after a mistake was noted."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if math.isfinite(number) and number >= least:
-        return number
+    if not mistake_in_seconds(value, least):
+        return float(value)
     mistakes.append(f"{called}: {value!r} is not a number of seconds from {least:g} up")
     return default if default is None else float(default)
 
