@@ -98,6 +98,13 @@ class Follow:
         """Whether any of them holds anything on this host, or may."""
         return self.held is None or bool(ids & self.held)
 
+    def still_holds(self, ids):
+        """Whether a new look shows that any of them holds anything on this host; None: that cannot be told."""
+        if not ids:
+            return False
+        self.look()
+        return None if self.held is None else self.is_held(ids)
+
     def is_settled(self, ids):
         """Whether a run has given this host back for all of them. That none is held says it only of those that were seen to be."""
         return bool(ids) and ids <= self._recorded and not self.is_held(ids)
@@ -416,6 +423,9 @@ def _judge_awx(status, body):
 
 def _call_back(request, settings, secret, document, follow):
     wanted, ended = ids_of(document["events"]), ids_of(document["gone"])
+    if follow.held is None and follow.is_posted(wanted, ended):
+        follow.posted = None
+        return FAILED, "what its job has come to cannot be told: the records on this host cannot be read"
     spared = _is_called_back(document, wanted, ended, follow)
     if spared:
         follow.posted = None
@@ -439,7 +449,7 @@ def _is_called_back(document, wanted, ended, follow):
         return "a job has finished it already: nothing is held on this host any more"
     if not follow.is_posted(wanted, ended):
         return None
-    if ended and follow.held is not None and follow.is_held(ended):
+    if ended and follow.is_held(ended):
         return None
     if all(event["event_status"] != "Scheduled" or follow.is_held({fold(event["event_id"])}) for event in document["events"]):
         return "its job was begun" if wanted else "its job was begun, and nothing is held on this host any more"
@@ -458,6 +468,9 @@ def _launch(request, settings, secret, document, follow):
     outcome, text = _judge_launch(answer, variables) if status == 201 else _judge_awx(status, answer)
     if outcome == DONE and may_look:
         follow.job, follow.posted = _parsed(answer)["id"], (ids_of(document["events"]), ids_of(document["gone"]))
+        outcome = TAKEN
+    elif outcome == DONE and follow.still_holds(ids_of(document["gone"])):
+        # What becomes of the job is not shown. What it does to this host is recorded on it.
         outcome = TAKEN
     return outcome, text
 
@@ -489,7 +502,7 @@ def _find_job(request, url, headers, document, follow):
     status, answer = request.ask("GET", _below(url, _ACTIVE_JOBS), headers)
     may_look = status == 200 and _is_list(answer)
     for job, for_standing, for_gone in _jobs(status, answer):
-        if wanted | ended <= for_standing | for_gone:
+        if wanted | ended <= for_standing | for_gone and _serves(job, document["target"]):
             if job.get("id") != follow.job:
                 # Somebody's later one: what became of the own one matters no more.
                 follow.job = None
@@ -497,7 +510,11 @@ def _find_job(request, url, headers, document, follow):
     if may_look and follow.job is not None:
         found = _judge_job(request, url, headers, follow.job, wanted, ended)
         if found is None and follow.is_posted(wanted, ended):
-            found = DONE, f"job {follow.job}, of whose end nothing can be read"
+            text = f"job {follow.job}, of whose end nothing can be read"
+            # Only this host's records can tell it then.
+            found = (DONE, text) if follow.still_holds(ended) is False else (FAILED, f"{text}: this host is not given back")
+        elif found and found[0] == DONE and follow.still_holds(ended):
+            found = FAILED, f"{found[1]}, but this host is not given back"
         if not found or found[0] != BUSY:
             follow.job = None
         if found:
@@ -506,13 +523,19 @@ def _find_job(request, url, headers, document, follow):
         return may_look, None
     if all(map(_alone, document["gone"])) and follow.is_settled(ended):
         return may_look, (DONE, "a job has finished it already: nothing is held on this host any more")
-    return may_look, _find_ended(request, url, headers, ended)
+    found = _find_ended(request, url, headers, ended, document["target"])
+    if found and found[0] == DONE and follow.still_holds(ended) is not False:
+        # Whatever it has done, another one is to give this host back.
+        found = None
+    return may_look, found
 
 
-def _find_ended(request, url, headers, ended):
-    """How a successful job ended that has finished these events, which are gone."""
+def _find_ended(request, url, headers, ended, target):
+    """How a successful job ended that has finished these events, which are gone, for this target."""
     asked = []
     for job, for_standing, for_gone in _jobs(*request.ask("GET", _below(url, _ENDED_JOBS), headers)):
+        if not _serves(job, target):
+            continue
         if ended <= for_gone:
             return DONE, f"job {job.get('id')}"
         if ended <= for_standing | for_gone:
@@ -543,7 +566,7 @@ def _judge_job(request, url, headers, number, wanted, ended):
     if job["status"] != "successful" or job.get("event_processing_finished") is False:
         # Its result comes with the last of its output.
         return BUSY, f"job {number} is under way"
-    if not wanted <= _named(job, "graceful_azure_event_ids"):
+    if not wanted <= _named(job, "graceful_azure_event_ids") or (ended and not _is_run(job)):
         return False
     if ended <= _named(job, "graceful_azure_gone_event_ids") | _finished(job):
         return DONE, f"job {number} has finished it"
@@ -551,9 +574,9 @@ def _judge_job(request, url, headers, number, wanted, ended):
 
 
 def _finished(job):
-    """The ids of the events that are over by a job's result, with every one of their hosts back in service. A check has done nothing."""
+    """The ids of the events that are over by a job's result, with every one of their hosts back in service."""
     artifacts = job.get("artifacts")
-    entries = artifacts.get("graceful_azure") if isinstance(artifacts, dict) and job.get("job_type", "run") == "run" else None
+    entries = artifacts.get("graceful_azure") if isinstance(artifacts, dict) else None
     found = set()
     for entry in entries if isinstance(entries, list) else []:
         hosts = entry.get("hosts") if isinstance(entry, dict) else None
@@ -577,6 +600,27 @@ def _jobs(status, answer):
     jobs = reply.get("results") if isinstance(reply, dict) else None
     jobs = [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
     return [(job, _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")) for job in jobs]
+
+
+def _is_run(job):
+    """A check does nothing."""
+    return job.get("job_type", "run") == "run"
+
+
+def _serves(job, target):
+    """Whether a job does for all of this host pattern what one of this watcher's would do."""
+    variables = _parsed(job.get("extra_vars"))
+    pattern = variables.get("target") if isinstance(variables, dict) else None
+    if not _is_run(job) or not isinstance(pattern, str):
+        return False
+    theirs, own = _parts(pattern), _parts(target)
+    # What a pattern excludes or intersects makes it smaller.
+    return own <= theirs and not any(part[0] in "!&" for part in theirs - own)
+
+
+def _parts(pattern):
+    """The parts of a host pattern. Their order is of no account, as in Ansible."""
+    return set(filter(None, re.split(r"[,:;\s]+", pattern)))
 
 
 def _named(job, variable):

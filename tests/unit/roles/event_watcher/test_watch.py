@@ -476,6 +476,96 @@ def test_a_job_whose_end_cannot_be_read_is_taken_for_done_as_a_job_of_others_is(
         assert launch(awx, secret, follow=followed)[0] == outcome
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"job_type": "check"},
+        {"extra_vars": {"target": "web9"}},
+        {"extra_vars": {"target": "www_1,web9,!web8"}},
+        {"extra_vars": {}},
+        {"extra_vars": {"target": ["www_1"]}},
+        {},
+    ],
+)
+def test_no_job_of_others_ends_an_event_that_holds_this_host(secret, followed, record, other):
+    """A check, one for other hosts, and one that has taken a single step."""
+    record("approved", posted=True)
+    with Awx() as awx:
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 100")
+        variables = json.loads(awx.jobs[0]["extra_vars"])
+        awx.end(awx.jobs[0], "failed")
+        named = {name: value for name, value in variables.items() if name != "target"}
+        later = awx.add_job({**named, **other["extra_vars"]} if "extra_vars" in other else variables)
+        later.update(job_type=other.get("job_type", "run"), artifacts=result("restored"))
+        awx.end(later)
+        assert launch(awx, secret, GONE, followed) == (FAILED, "job 100 has failed")
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 102")
+
+
+@pytest.mark.parametrize(("job_type", "target", "outcome"), [("check", "www_1", TAKEN), ("run", "web9", TAKEN), ("run", "web9;www_1", DONE)])
+def test_only_a_job_that_does_something_for_the_same_target_has_finished_it(secret, job_type, target, outcome):
+    """Also where this host's records hold nothing: the one on a balancer may."""
+    with Awx() as awx:
+        job = awx.add_job({"target": target, "graceful_azure_event_ids": [], "graceful_azure_gone_event_ids": ["E1"]})
+        job["job_type"] = job_type
+        awx.end(job)
+        assert launch(awx, secret, GONE)[0] == outcome
+
+
+def test_a_job_that_claims_to_have_finished_what_still_holds_this_host_has_failed(secret, followed, record):
+    record("approved", posted=True)
+    with Awx() as awx:
+        launch(awx, secret, GONE, followed)
+        awx.jobs[0].update(artifacts=result("restored"))
+        awx.end(awx.jobs[0])
+        assert launch(awx, secret, GONE, followed) == (FAILED, "job 100 has finished it, but this host is not given back")
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 101")
+        awx.end(awx.jobs[1])
+        record("approved", held=False)
+        assert launch(awx, secret, GONE, followed)[0] == DONE
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_job_whose_end_cannot_be_read_gives_no_host_back(tmp_path, secret, followed, record, damaged):
+    record("approved", posted=True)
+    for path in (tmp_path / "holds").glob("*.json") if damaged else ():
+        path.write_text("{")
+    with Awx() as awx:
+        launch(awx, secret, GONE, followed)
+        awx.end(awx.jobs[0])
+        awx.answers = [(200, {"results": []}), (404, b"")]
+        text = "job 100, of whose end nothing can be read: this host is not given back"
+        assert launch(awx, secret, GONE, followed) == (FAILED, text)
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 101")
+
+
+def test_a_token_that_may_not_look_ends_no_event_that_holds_this_host(secret, followed, record):
+    record("approved", posted=True)
+    with Awx(may_look=False) as awx:
+        assert launch(awx, secret, GONE, followed) == (TAKEN, "job 100")
+        record("approved", held=False)
+        assert launch(awx, secret, GONE, followed)[0] == DONE
+
+
+@pytest.mark.parametrize(
+    ("target", "busy"),
+    [
+        ("www_1", True),
+        ("www_2, www_1", True),
+        ("www_2:www_1", True),
+        ("db", False),
+        ("www_11", False),
+        ("www_1:www_2:!db", False),
+        ("www_1:&db", False),
+    ],
+)
+@pytest.mark.parametrize("job_type", ["run", "check"])
+def test_a_job_for_another_target_keeps_nobody_waiting(secret, target, busy, job_type):
+    with Awx() as awx:
+        awx.add_job({"target": target, "graceful_azure_event_ids": ["E1"], "graceful_azure_gone_event_ids": []})["job_type"] = job_type
+        assert launch(awx, secret) == ((BUSY, "job 100 is under way") if busy and job_type == "run" else (TAKEN, "job 101"))
+
+
 def test_an_answer_that_is_encoded_is_not_looked_at(secret):
     with Receiver() as receiver:
         receiver.answers = [(403, b""), (201, b'{"id": 7}', ("Content-Encoding", "gzip, gzip"))]
@@ -535,6 +625,20 @@ def test_records_that_cannot_be_read_spare_nothing(tmp_path, secret, followed, r
     followed.look()
     assert followed.held is None and not followed.is_settled(FOLD)
     assert launch_run(secret, followed) != DONE
+
+
+@pytest.mark.parametrize("task", [TASK, Task("gone", [], TASK.events)], ids=["standing", "gone"])
+def test_records_that_cannot_be_read_say_nothing_of_a_callback(tmp_path, secret, followed, record, task):
+    with Awx() as awx:
+        followed.look()
+        assert call_back(awx, secret, task, followed)[0] == TAKEN
+        record("approved", posted=True)
+        for path in (tmp_path / "holds").glob("*.json"):
+            path.write_text("{")
+        awx.end(awx.jobs[0])
+        followed.look()
+        assert call_back(awx, secret, task, followed) == (FAILED, "what its job has come to cannot be told: the records on this host cannot be read")
+        assert call_back(awx, secret, task, followed) == (TAKEN, "status 201")
 
 
 def launch_run(secret, follow, task=GONE, command=("true",)):
