@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
@@ -169,6 +168,8 @@ class Servers(Driver[Server]):
         self._sticky: set[str] | None = None
         # The names of servers whose hold HAProxy had lost.
         self._put_right: set[str] = set()
+        # The names of holds whose agent check HAProxy did not put back after it had refused the state. Only the record says what it was.
+        self._not_put_back: set[str] = set()
 
     def check(self) -> None:
         check_names([self._server] + (self._backends or []))
@@ -398,9 +399,14 @@ class Servers(Driver[Server]):
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
         except Refused:
             if agent is not None and server.agent is not None and step.set_state is not None:
-                with contextlib.suppress(Refused):
+                try:
                     self._haproxy.set_agent(server.backend, server.name, server.agent)
+                except Refused:
+                    self._not_put_back.add(hold.name)
             raise
+
+    def untouched(self, hold: Hold[Server]) -> bool:
+        return hold.name not in self._not_put_back
 
     def _sticky_backends(self) -> set[str]:
         """The backends in which a server in `drain` still gets requests."""

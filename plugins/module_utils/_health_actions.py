@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused as SystemdRefused
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
@@ -337,9 +338,10 @@ class File(HealthFile):
 
 
 class Stopped(Action):
-    """What answers the probe, and is stopped. ``errors``: which mean that it was not told."""
+    """What answers the probe, and is stopped. ``errors``: what a command raises. ``refusals``: which of these mean that it was not told."""
 
     errors: type[Exception]
+    refusals: type[Exception]
 
     def __init__(self, on: str, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         self.on = on
@@ -351,7 +353,8 @@ class Stopped(Action):
         try:
             command()
         except self.errors as error:
-            raise Refused(str(error)) from error
+            # What was not answered in time may have been told all the same.
+            raise (Refused if isinstance(error, self.refusals) else ProbeError)(str(error)) from error
         ends = self._monotonic() + STEP_SECONDS
         while self._monotonic() < ends:
             seen = self.look(None, None)
@@ -365,6 +368,7 @@ class Service(Stopped):
 
     name = "service"
     errors = SystemdError
+    refusals = SystemdRefused
 
     def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         try:

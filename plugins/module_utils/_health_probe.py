@@ -155,8 +155,13 @@ class HealthAnswers(Driver[Seen]):
         return describe(action, seen, hold.record, self.came_to(hold, seen), self._boot_id, self._clock())
 
     def untouched(self, hold: Hold[Seen]) -> bool:
+        action = self._named(hold)
         # A command that failed may have done a part of its work.
-        return self._request.present and self._named(hold).name != "command"
+        if not self._request.present or action.name == "command":
+            return False
+        # So may what was told to stop, and a file that cannot be removed again.
+        seen = action.look(hold.record, self._boot_id)
+        return not seen.fails and not seen.moves
 
     def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
         action, record = self._named(hold), hold.record

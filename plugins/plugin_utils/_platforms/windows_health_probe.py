@@ -113,7 +113,7 @@ class Site(Stopped):
     """A site of IIS that answers the probe."""
 
     name = "iis_site"
-    errors = _iis.Refused
+    errors = refusals = _iis.Refused
 
     def __init__(self, site: str, iis: WindowsIis, monotonic: Callable[[], float], sleep: Pause) -> None:
         super().__init__(site, monotonic, sleep)

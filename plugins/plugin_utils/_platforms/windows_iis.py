@@ -34,6 +34,10 @@ STATES = {"starting": STARTING, "started": STARTED, "stopping": STOPPING, "stopp
 """By the words of IIS, and by its numbers."""
 
 
+TOLD = {"stopped": (STOPPING, STOPPED), "started": (STARTING, STARTED)}
+"""The states that a thing may have after it was told one."""
+
+
 class WindowsIis:
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
@@ -77,5 +81,6 @@ class WindowsIis:
             raise Refused(f"IIS has no {kind} {name}.")
         self._known.pop(thing, None)
         result = self._windows.module(MODULES[kind], {"name": name, "state": state})
-        if result.get("failed"):
+        # A module that fails may have done its work all the same, and then it is no refusal.
+        if result.get("failed") and self._state(kind, name) not in TOLD[state]:
             raise Refused(f"The {kind} {name} was not {state}: {first_line(result.get('msg'))}")

@@ -19,7 +19,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, key_of, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
+    DISABLED,
     DRAIN,
+    ENABLED,
     F_DRAIN,
     F_MAINT,
     I_DRAIN,
@@ -118,6 +120,27 @@ class Model:
         self.down.clear()
         if not keep_state:
             self.flags = dict(self.configured)
+
+
+class ModelWithAgent(Model):
+    """Its server has an agent check, which sets nothing here."""
+
+    agent = ENABLED
+    refuses_agent = False
+
+    def look(self):
+        seen = super().look()
+        for server in seen.servers.values():
+            server.show_agent(self.agent)
+        return seen
+
+    def set_agent(self, backend, server, state):
+        if self.refuses_agent:
+            raise Refused("no")
+        self.agent = state
+
+    def await_agent(self, backend, server):
+        """No answer is under way."""
 
 
 @pytest.fixture
@@ -595,6 +618,24 @@ class TestRefusals:
         with pytest.raises(Refused):
             hold(model, store, **asked)
         assert store.records() == before
+
+    @pytest.mark.parametrize("is_put_back", [True, False])
+    def test_the_agent_check_that_is_not_put_back_stays_on_record(self, store, is_put_back):
+        """Nobody would enable it again."""
+        model = ModelWithAgent({("www", "web1"): 0})
+
+        def refuse(key, state):
+            model.refuses_agent = not is_put_back
+            raise Refused("no")
+
+        model.before_telling = refuse
+        with pytest.raises(Refused):
+            hold(model, store)
+        assert model.agent == (ENABLED if is_put_back else DISABLED) and len(store.records()) == (0 if is_put_back else 1)
+        model.before_telling, model.refuses_agent = (lambda key, state: None), False
+        hold(model, store)
+        release(model, store)
+        assert model.agent == ENABLED and model.flags["www", "web1"] == 0 and store.records() == []
 
     @pytest.mark.parametrize("ids", [["A"], ["B"]])
     @pytest.mark.parametrize("present", [True, False])

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_actions, _health_probe
@@ -37,7 +39,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
 
 from tests.support.calls import call
 from tests.support.patience import patient
@@ -547,6 +549,53 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_record(host, monkeypatch):
     with pytest.raises(Refused, match="switch cannot be written: No space left on device"):
         host.hold("A")
     assert not host.fails and not host.records
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+def test_a_file_that_cannot_be_removed_again_keeps_its_record(host, monkeypatch):
+    """It would fail for ever, and count as an operator's."""
+
+    def refused(call, is_ours):
+        def refuse(what, *args, **options):
+            if is_ours(what, *args):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+            return call(what, *args, **options)
+
+        return refuse
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", refused(os.write, lambda fd, data: data.startswith(MARK.encode())))
+        patched.setattr(os, "unlink", refused(os.unlink, lambda path: str(path) == str(host.switch)))
+        with pytest.raises(Refused, match="switch cannot be written: Read-only file system"):
+            host.hold("A")
+    assert host.fails and host.records
+    host.hold("A")
+    assert host.answers[0]["condition"] == "held"
+    host.release("A")
+    assert not host.fails and not host.records
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_stopped_although_its_stop_was_refused_keeps_its_record(tmp_path, monkeypatch, moves):
+    states = iter([_health_actions.Seen(False, False, "it runs"), *[_health_actions.Seen(not moves, moves, "it stops")] * 9])
+    monkeypatch.setattr(File, "look", lambda action, record, boot: next(states))
+    monkeypatch.setattr(File, "fail", lambda action, record: (_ for _ in ()).throw(Refused("The stop was not answered.")))
+    host = Host(tmp_path, "out")
+    with pytest.raises(Refused, match="was not answered"):
+        host.hold("A")
+    assert len(host.records) > 0
+
+
+def test_a_stop_that_was_not_answered_in_time_is_no_refusal():
+    """The unit may stop all the same."""
+
+    def stop(name):
+        raise SystemdError("systemctl stop was not answered.")
+
+    unit = Service("web.service", SimpleNamespace(stop=stop, names=list))
+    with pytest.raises(ProbeError, match="was not answered") as error:
+        unit.fail({})
+    assert not isinstance(error.value, Refused)
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)

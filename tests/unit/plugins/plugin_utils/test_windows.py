@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import ntpath
 import re
@@ -883,6 +884,18 @@ class TestHealthSite:
         with host.change() as state:
             state["denied"] = ["microsoft.iis.website_info"]
         assert "The site Health cannot be looked at: Access is denied" in self.look(host)["msg"]
+
+    @pytest.mark.parametrize("state, is_refused", [("Started", True), ("Stopping", False), ("Stopped", False)])
+    def test_a_module_that_failed_after_its_work_is_no_refusal(self, state, is_refused):
+        """The record would go, and the site would stay stopped."""
+        shown = ["Started", state]
+
+        def module(name, args):
+            return {"failed": True, "msg": "lost"} if name == "microsoft.iis.website" else {"site": [{"name": "Health", "state": shown.pop(0)}]}
+
+        iis = windows_iis.WindowsIis(types.SimpleNamespace(boot="1", module=module, monotonic=lambda: 0.0))
+        with pytest.raises(_iis.Refused, match="was not stopped: lost") if is_refused else contextlib.nullcontext():
+            iis.stop((_iis.SITE, "Health"))
 
     def test_an_action_that_no_windows_host_has_is_a_problem_of_the_look(self, host):
         look = self.look(host, action="responder", responder_port=8079)
