@@ -56,6 +56,10 @@ class Watcher:
         self.decider = Decider(settings.repeat)
         self._hold = self._load_hold()
         self.fast = None
+        # Whether the record of the fast path says something else than what is so; when it is tried again, and what was said of it when.
+        self._is_unrecorded = False
+        self._record_at = float("-inf")
+        self._record_said = None
         self._absences = Absences()
         self._doubtful = set()
         self._emptied = False
@@ -117,7 +121,7 @@ class Watcher:
                 self._wait(self._sleep, 0.05)
                 self._look_at_running()
             self.report()
-            return self.counts["actions_failed"] + self.counts["fast_path_failed"] == 0
+            return self.counts["actions_failed"] + self.counts["fast_path_failed"] == 0 and not self._is_unrecorded
         except Stop:
             self._stop_running()
             return False
@@ -315,13 +319,18 @@ class Watcher:
     def _start_fast_path(self):
         if self.fast is None:
             return
-        what = self.fast.due(self._monotonic())
+        now = self._monotonic()
+        what = self.fast.due(now)
+        if what != OUT and now < self._record_at:
+            return
         if what is None:
+            if self._is_unrecorded:
+                self._record(list(self.fast.held.values()), done=self.fast.done)
             return
         ids = self.fast.hold() if what != UNDO else list(self.fast.held.values())
-        if what != OUT:
-            # The hold must outlive whatever happens during the undoing.
-            self._record(ids, done=what == HOLD)
+        # The hold must outlive whatever happens during the undoing.
+        if what != OUT and not self._record(ids, done=what == HOLD) and what == UNDO:
+            return
         if what == HOLD:
             say(notes.INFO, "fast_path_held", events=",".join(ids))
             return
@@ -357,13 +366,18 @@ class Watcher:
         self._reported_at = None
 
     def _record(self, ids, done):
-        """Whether it could be done."""
+        """Whether it could be done. If not, it is tried again at the next look."""
+        now = self._monotonic()
         try:
             self._hold.write(ids, done, self.decider.events.values())
-            return True
+            self._is_unrecorded, self._record_said = False, None
         except self._hold.Error as error:
-            say(notes.ERROR, "fast_path_record", text=error)
-            return False
+            self._is_unrecorded, self._record_at = True, now + READ_SECONDS / 2
+            if self._record_said is None or now >= self._record_said + REMIND_SECONDS:
+                self._record_said = now
+                self._reported_at = None
+                say(notes.ERROR, "fast_path_record", text=error)
+        return not self._is_unrecorded
 
     # What is kept and shown
 
@@ -415,7 +429,7 @@ class Watcher:
             error=self._error,
             last_answer_age=None if self._last_answer is None else round(now - self._last_answer, 3),
             action_failing=self.decider.failing,
-            fast_path_failing=self.fast is not None and self.fast.failures > 0,
+            fast_path_failing=self.fast is not None and (self.fast.failures > 0 or self._is_unrecorded),
             seconds_until_not_before=min(ahead) if ahead else None,
             events=[notes.event_fields(event) for event in events],
             fast_path_held=list(self.fast.held.values()) if self.fast is not None else [],

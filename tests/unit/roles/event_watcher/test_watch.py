@@ -212,6 +212,85 @@ def test_a_fast_path_is_undone_until_that_is_recorded(made, monkeypatch, capsys)
     assert texts == ["what it has undone is still recorded"] * 2
 
 
+@pytest.fixture(name="unwritable")
+def make_unwritable():
+    """Has no record of a watcher's fast path be written, until it is called with None."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def put(watcher):
+            if watcher is None:
+                patch.undo()
+                return
+
+            def fail(_ids, _done, _events):
+                raise watcher._hold.Error("read-only")
+
+            patch.setattr(watcher._hold, "write", fail)
+
+        yield put
+
+
+def seconds_pass(watcher, so):
+    """One tick a second, until it is so."""
+
+    def tick():
+        watcher.clock.now += 1
+        watcher.tick()
+        time.sleep(0.01)
+        return so()
+
+    until(tick, 15)
+
+
+def test_no_fast_path_is_undone_before_its_record_says_so(made, unwritable, capsys):
+    with Service(document(event("a", EventType="Preempt")), document(), name="FrontEnd_IN_0") as service:
+        watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
+        seconds_pass(watcher, lambda: watcher.fast.done)
+        unwritable(watcher)
+        for _second in range(5):
+            watcher.clock.now += 1
+            watcher.tick()
+            assert (watcher._command, watcher.counts["fast_path_started"], watcher._hold.read()) == (None, 1, (["a"], True))
+        assert watcher.state(watcher.clock.now)["fast_path_failing"]
+        # Once a minute.
+        assert [line["text"] for line in said(capsys, "fast_path_record")] == ["read-only"]
+        unwritable(None)
+        seconds_pass(watcher, lambda: not watcher.fast.held)
+        assert watcher.counts["fast_path_started"] == 2 and watcher._hold.read() == ([], False)
+        assert not watcher.state(watcher.clock.now)["fast_path_failing"]
+
+
+def test_one_look_whose_fast_path_cannot_be_recorded_has_failed(made, unwritable, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_arguments: None)
+    with Service(document(), name="FrontEnd_IN_0") as service:
+        watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
+        # The client has the real clock.
+        watcher.clock.now = time.monotonic()
+        watcher._hold.write(["a"], True, [])
+        unwritable(watcher)
+        assert (watcher.once(), watcher.counts["fast_path_started"], watcher._is_unrecorded) == (False, 0, True)
+        unwritable(None)
+        watcher.clock.now += 1
+        assert watcher.once() is True and watcher._hold.read() == ([], False)
+
+
+def test_a_fast_path_that_could_not_be_recorded_is_recorded_later(made, unwritable):
+    preempt, another = event("a", EventType="Preempt"), event("b", EventType="Preempt")
+    with Service(document(preempt), document(preempt), document(preempt, another), name="FrontEnd_IN_0") as service:
+        watcher = made(service, fast_path=["true"])
+        unwritable(watcher)
+        watcher.tick()
+        # Nothing delays it.
+        assert watcher.counts["fast_path_started"] == 1
+        seconds_pass(watcher, lambda: watcher.fast.done and len(watcher.fast.held) == 2)
+        assert watcher._hold.read() == ([], False) and watcher.state(watcher.clock.now)["fast_path_failing"]
+        unwritable(None)
+        watcher.clock.now += 1
+        watcher.tick()
+        assert watcher._hold.read() == (["a", "b"], True) and not watcher.state(watcher.clock.now)["fast_path_failing"]
+        assert watcher.counts["fast_path_started"] == 1
+
+
 def test_disks_that_are_full_stop_nothing(made, tmp_path, capsys, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device")
