@@ -29,11 +29,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import k
 
 SIMULATOR = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "imds_simulator", "files")
 STARTER = """
-import base64, fcntl, glob, os, shutil, subprocess, sys, tempfile, time
+import base64, fcntl, glob, os, shutil, stat, subprocess, sys, tempfile, time
 
 def is_left(folder):
     found = os.lstat(folder)
-    if found.st_uid != os.getuid():
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or not set(os.listdir(folder)) <= OURS:
+        # A folder of that name may be somebody's own.
         return False
     try:
         # Its simulator holds a lock as long as it lives.
@@ -45,10 +46,15 @@ def is_left(folder):
         return False
     return True
 
-for old in glob.glob(os.path.join(tempfile.gettempdir(), "*.rehearse")):
-    if is_left(old):
-        shutil.rmtree(old, ignore_errors=True)
-folder = tempfile.mkdtemp(suffix=".rehearse")
+OURS = {"simulator.zip", "imds_simulator.pid", "imds_simulator.log"}
+for old in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), "graceful_azure-*.rehearse")):
+    try:
+        if is_left(old):
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        # Another one has removed it meanwhile.
+        pass
+folder = tempfile.mkdtemp(prefix="graceful_azure-", suffix=".rehearse")
 path = os.path.join(folder, "simulator.zip")
 with open(path, "wb") as file:
     file.write(base64.b64decode(sys.stdin.read()))

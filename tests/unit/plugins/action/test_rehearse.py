@@ -40,7 +40,7 @@ def test_one_that_is_ended_leaves_nothing(tmp_path):
 
 def test_what_others_have_left_is_removed_by_the_next_one(tmp_path):
     """A machine that was switched off removes nothing."""
-    left, old, new, lives = (tmp_path / f"{name}.rehearse" for name in ("left", "old", "new", "lives"))
+    left, old, new, lives = (tmp_path / f"graceful_azure-{name}.rehearse" for name in ("left", "old", "new", "lives"))
     for folder in (left, old, new, lives):
         folder.mkdir()
         (folder / "simulator.zip").touch()
@@ -50,5 +50,19 @@ def test_what_others_have_left_is_removed_by_the_next_one(tmp_path):
         fcntl.flock(pid_file, fcntl.LOCK_EX)
         folder = start(tmp_path, "--end-after", "1")
     # One that has just begun has no lock yet.
-    assert {each.name for each in tmp_path.iterdir()} - {folder.name} == {"new.rehearse", "lives.rehearse"}
+    assert {each.name for each in tmp_path.iterdir()} - {folder.name} == {new.name, lives.name}
+    until(lambda: not folder.exists(), 30, "the folder of the simulator is gone")
+
+
+def test_no_folder_of_anybody_else_is_removed(tmp_path):
+    foreign, named_so, linked = tmp_path / "play.rehearse", tmp_path / "graceful_azure-play.rehearse", tmp_path / "graceful_azure-link.rehearse"
+    for folder, name in ((foreign, "simulator.zip"), (named_so, "score.pdf")):
+        folder.mkdir()
+        (folder / name).touch()
+        os.utime(folder, (1.0, 1.0))
+    linked.symlink_to(foreign)
+    os.utime(linked, (1.0, 1.0), follow_symlinks=False)
+    folder = start(tmp_path, "--end-after", "1")
+    assert {each.name for each in tmp_path.iterdir()} == {foreign.name, named_so.name, linked.name, folder.name}
+    assert (foreign / "simulator.zip").exists() and (named_so / "score.pdf").exists()
     until(lambda: not folder.exists(), 30, "the folder of the simulator is gone")
