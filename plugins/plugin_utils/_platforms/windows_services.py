@@ -22,6 +22,8 @@ STATES = {
     "pausepending": "deactivating",
 }
 """The states of Windows, in the words of the driver. A paused service does not serve, so it is left as it was found."""
+TOLD = {"stop": ("deactivating", "inactive"), "start": ("activating", "active")}
+"""The states that a service may have after it was told something."""
 NUMBERS = ("", "stopped", "startpending", "stoppending", "running", "continuepending", "pausepending", "paused")
 """The same by their numbers."""
 NAME = re.compile(r"[^\\/\x00-\x1f]{1,256}\Z")
@@ -85,7 +87,10 @@ class WindowsServices:
         try:
             self._windows.tell_service(name, verb)
         except WindowsError as error:
-            raise Refused(f"{name} was not told to {verb}: {error}") from error
+            # It may have been told all the same, and then it is no refusal.
+            self._windows.forget()
+            if self.show([name])[0].active_state not in TOLD[verb]:
+                raise Refused(f"{name} was not told to {verb}: {error}") from error
 
 
 def _unit(name: str, service: Service | None) -> Unit:

@@ -897,6 +897,17 @@ class TestHealthSite:
         with pytest.raises(_iis.Refused, match="was not stopped: lost") if is_refused else contextlib.nullcontext():
             iis.stop((_iis.SITE, "Health"))
 
+    @pytest.mark.parametrize("state, is_refused", [("Running", True), ("StopPending", False), ("Stopped", False)])
+    def test_so_is_none_of_a_service(self, state, is_refused):
+        def tell(name, verb):
+            raise windows.WindowsError("The answer was lost.")
+
+        found = types.SimpleNamespace(name="Shop", status=state, start="2", dependents=())
+        host = types.SimpleNamespace(boot="1", forget=lambda: None, look=lambda: types.SimpleNamespace(services=[found]), tell_service=tell)
+        services = windows_services.WindowsServices(host)
+        with pytest.raises(_systemd.Refused, match="Shop was not told to stop: The answer was lost") if is_refused else contextlib.nullcontext():
+            services.stop("Shop")
+
     def test_an_action_that_no_windows_host_has_is_a_problem_of_the_look(self, host):
         look = self.look(host, action="responder", responder_port=8079)
         assert look["problem"] and "responder is not possible on a Windows host" in look["problem"]
