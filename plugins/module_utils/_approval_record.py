@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, new_record
-from ansible_collections.graceful.azure.plugins.module_utils._imds import LEAST_SECONDS, ImdsStatusError, check_seconds, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
@@ -90,7 +90,7 @@ def argument_spec() -> dict[str, Any]:
 def approve(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """Approve events. Each is on record before the request is sent, and once more when it was accepted."""
     client = machine.client(params)
-    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], LEAST_SECONDS)
+    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
     approval.now = machine.clock()
     record = Approvals(machine.store(), Request.from_params(dict(params, state="present")))

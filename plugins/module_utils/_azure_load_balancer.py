@@ -432,9 +432,12 @@ class Addresses(Driver[Address]):
         recorded: list[str] = []
         if self._name is None and (address is None or not self._request.present):
             names = {each.name for each in self._pools.addresses(pool, body)}
-            # A damaged record of another host keeps no address from coming back.
-            with contextlib.suppress(*([HoldError] if address else [])):
+            try:
                 recorded = [name for name in _named_in(tags, pool, self._ip) if name not in names]
+            except HoldError:
+                # A damaged record of another host keeps no address from coming back.
+                if address is None:
+                    raise
         if address:
             name: str | None = address.name
         else:

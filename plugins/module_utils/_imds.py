@@ -44,8 +44,6 @@ except ImportError:
 DEFAULT_URL = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
 DEFAULT_REQUEST_TIMEOUT = 10.0
-# What is more than 0.
-LEAST_SECONDS = 1e-9
 
 EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
@@ -132,10 +130,10 @@ def client_from_params(params: Mapping[str, Any]) -> ImdsClient:
     return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
 
 
-def check_seconds(option: str, value: Any, least: float = 0.0) -> float:
+def check_seconds(option: str, value: Any, positive: bool = False) -> float:
     """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
-    if mistake_in_seconds(value, least):
-        wanted = "greater than 0" if least else "0 or greater"
+    if mistake_in_seconds(value) or positive and not float(value):
+        wanted = "greater than 0" if positive else "0 or greater"
         raise ImdsSetupError(f"{option}: {clip(value)} is not a usable number of seconds. It must be {wanted} and finite.")
     return float(value)
 
@@ -180,7 +178,7 @@ class ImdsClient:
         if api_version not in API_VERSIONS:
             raise ImdsSetupError("api_version: {0} is not one of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
         self.api_version = api_version
-        self.request_timeout = check_seconds("request_timeout", request_timeout, LEAST_SECONDS)
+        self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
         self.monotonic = monotonic
         self.sleep = sleep
         self._time_limit = _TimeLimit(monotonic)

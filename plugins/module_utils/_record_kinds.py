@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
     from typing import Any, Union
 
     # What isinstance takes.
@@ -90,6 +90,16 @@ def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterab
         return set(ports)
     told = details.get("heard")
     return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
+
+
+def heard_in(records: Iterable[Mapping[str, Any]], ports: Collection[int]) -> set[int]:
+    """The same by all records of a machine, as they are on disk."""
+    return {
+        port
+        for record in records
+        for entry in record["events"].values()
+        for port in heard_by(record["kind"], record["subject"].get("name"), entry.get("details") or {}, ports)
+    }
 
 
 def still_uncounted(uncounted: Iterable[dict[str, Any]], heard: Container[int]) -> list[dict[str, Any]]:

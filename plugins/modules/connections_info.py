@@ -208,7 +208,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, list_records
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool, not_in_pools
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by, still_uncounted, why_uncounted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_in, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 LOOK_SECONDS = 0.5
@@ -248,16 +248,6 @@ def argument_spec():
         "heard": {"type": "list", "elements": "int", "default": []},
         "state_dir": {"type": "path"},
         "timeout": {"type": "float", "default": 0},
-    }
-
-
-def heard_in(records, ports):
-    """The ports that could be counted before, by the records of this host."""
-    return {
-        port
-        for record in records
-        for entry in record["events"].values()
-        for port in heard_by(record["kind"], record["subject"].get("name"), entry["details"], ports)
     }
 
 

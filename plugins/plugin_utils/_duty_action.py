@@ -72,7 +72,7 @@ class DutyAction(ActionBase):
             return {**result, **run_module(self, self.module, args, variables)}
         try:
             places = self._places(duties, variables)
-            mistakes = list(self.mistakes(args, places))
+            mistakes = list(self.mistakes(args, places, variables))
         except ValueError as error:
             mistakes = [str(error)]
         if mistakes:
@@ -81,7 +81,7 @@ class DutyAction(ActionBase):
         result["left_out"] = [{"type": place.entry.duty.type, "name": place.entry.name, "why": place.why} for place in places if place.why]
         return result
 
-    def mistakes(self, args: Options, places: Sequence[Place]) -> Iterable[str]:
+    def mistakes(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Iterable[str]:
         """Sentences: what is wrong besides the entries themselves."""
         return ()
 
@@ -142,10 +142,10 @@ class ActAction(DutyAction):
     def left_to_ansible(self, entry: Entry) -> str:
         return "Its task files are run by the roles and playbooks: include them yourself." if entry.duty.type == "tasks" else ""
 
-    def mistakes(self, args: Options, places: Sequence[Place]) -> Iterable[str]:
+    def mistakes(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Iterable[str]:
         here = [place.entry for place in places if not place.why]
         delegated = self._task.delegate_to
-        if delegated and places and not here:
+        if delegated not in (None, "", task_vars["inventory_hostname"]) and places and not here:
             names = list(dict.fromkeys(name for place in places if place.entry.duty.of_balancer for name in place.entry.options["hosts"]))
             known = f"the balancers of these duties are {', '.join(names)}" if names else "none of these duties has hosts"
             yield f"delegate_to: nothing of these duties is done on {delegated}; {known}."

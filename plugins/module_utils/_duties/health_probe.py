@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_by, still_uncounted, why_uncounted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_in, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
@@ -108,10 +108,8 @@ class HealthProbeDuty(Duty):
 
     def _uncounted(self, found: list[dict[str, Any]]) -> list[str]:
         """The ports whose connections cannot be counted, in sentences. Where a service was stopped, nobody listens any more."""
-        told = [(record, entry) for record in self.machine.store().records() for entry in record["events"].values()] if found else []
-        heard = [heard_by(record["kind"], record["subject"].get("name"), entry.get("details") or {}, self.machine.ports) for record, entry in told]
-        known: set[int] = set().union(*heard)
-        return why_uncounted(still_uncounted(found, known))
+        heard = heard_in(self.machine.store().records(), self.machine.ports) if found else ()
+        return why_uncounted(still_uncounted(found, heard))
 
     def _action(self) -> Any:
         return self._host.action_from(self.given)

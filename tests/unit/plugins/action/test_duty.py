@@ -143,6 +143,7 @@ def test_a_text_is_one_entry_and_a_list_may_have_nothing_for_this_machine(run):
     run(duty_info, "app")
     assert where(run) == [("machine", "duty_info", ["app"])]
     assert run(duty_info, "app", "lb1")["left_out"] and not run.asked
+    assert run(duty, [HAPROXY], "web1")["done"]
     result = run(duty, [HAPROXY])
     assert not run.asked and result["done"] and not result["changed"] and result["duties"] == [] and len(result["left_out"]) == 1
 

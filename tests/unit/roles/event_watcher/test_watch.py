@@ -177,22 +177,22 @@ def test_what_an_earlier_one_has_left_is_read_under_the_lock(made, tmp_path, mon
     assert [line["event_id"] for line in said(capsys, "gone")] == ["a"]
 
 
+def seconds_pass(watcher, so):
+    """One tick a second, in which a command comes to its end, until it is so."""
+
+    def tick():
+        watcher.clock.now += 1
+        watcher.tick()
+        time.sleep(0.01)
+        return so()
+
+    until(tick, 15)
+
+
 def test_a_fast_path_is_undone_until_that_is_recorded(made, monkeypatch, capsys):
     with Service(document(event("a", EventType="Preempt")), document(), name="FrontEnd_IN_0") as service:
         watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
-
-        def ticks(so):
-            """Of a second each, in which a command comes to its end."""
-
-            def tick():
-                watcher.clock.now += 1
-                watcher.tick()
-                time.sleep(0.01)
-                return so()
-
-            until(tick, 15)
-
-        ticks(lambda: watcher.fast.done)
+        seconds_pass(watcher, lambda: watcher.fast.done)
         write = watcher._hold.write
 
         def fail(ids, done, events):
@@ -201,11 +201,11 @@ def test_a_fast_path_is_undone_until_that_is_recorded(made, monkeypatch, capsys)
             write(ids, done, events)
 
         monkeypatch.setattr(watcher._hold, "write", fail)
-        ticks(lambda: watcher.fast.failures == 2)
+        seconds_pass(watcher, lambda: watcher.fast.failures == 2)
         assert list(watcher.fast.held) == ["a"] and watcher._hold.read()[0] == ["a"]
         assert watcher.state(watcher.clock.now)["fast_path_failing"]
         monkeypatch.undo()
-        ticks(lambda: not watcher.fast.held)
+        seconds_pass(watcher, lambda: not watcher.fast.held)
         assert watcher._hold.read()[0] == []
         assert not watcher.state(watcher.clock.now)["fast_path_failing"]
     texts = [line["text"] for line in said(capsys, "fast_path_failed")]
@@ -228,18 +228,6 @@ def make_unwritable():
             patch.setattr(watcher._hold, "write", fail)
 
         yield put
-
-
-def seconds_pass(watcher, so):
-    """One tick a second, until it is so."""
-
-    def tick():
-        watcher.clock.now += 1
-        watcher.tick()
-        time.sleep(0.01)
-        return so()
-
-    until(tick, 15)
 
 
 def test_no_fast_path_is_undone_before_its_record_says_so(made, unwritable, capsys):
