@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, reason_of
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, place_text
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, place_text, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,7 +222,7 @@ class Redis(Member):
         is_master = isinstance(role, list) and role[:1] == ["master"]
         if not is_master and not (isinstance(role, list) and role[:1] == ["slave"] and len(role) >= 3):
             raise MemberError("%s is neither a master nor a replica: ROLE says %r." % (self._here.name, role))
-        priority = self._priority()
+        priority = self._setting(self._here, "replica-priority")
         self._process = self._run_id(self._here)
         named = self._named()
         # A replica follows another server than itself.
@@ -246,10 +246,11 @@ class Redis(Member):
             state=state,
         )
 
-    def _priority(self) -> int:
-        answer = self._here.call("CONFIG", "GET", "replica-priority")
+    @staticmethod
+    def _setting(server: Server, name: str) -> int:
+        answer = server.call("CONFIG", "GET", name)
         if not isinstance(answer, list) or len(answer) != 2 or not str(answer[1]).isdigit():
-            raise MemberError("%s does not tell its replica-priority: %r." % (self._here.name, answer))
+            raise MemberError("%s does not tell its %s: %r." % (server.name, name, answer))
         return int(answer[1])
 
     def _named(self) -> Address:
@@ -307,7 +308,10 @@ class Redis(Member):
             return "a failover of %s is under way" % self.master
         if seen.state["role"] != "master":
             down = sorted({"s_down", "o_down", "disconnected"}.intersection(flags))
-            return "Sentinel does not reach %s, the master of %s (%s)" % (seen.state["master"], self.master, ", ".join(down)) if down else None
+            if down:
+                return "Sentinel does not reach %s, the master of %s (%s)" % (seen.state["master"], self.master, ", ".join(down))
+            with contextlib.closing(self._connect("Redis", self._named(), self.options["username"], "password_file")) as master:
+                return self._needed_for_writes(master)
         electable = self._electable()
         if not electable:
             return "no replica of %s can become its master: Sentinel knows none that is up and has a priority above 0" % self.master
@@ -322,7 +326,23 @@ class Redis(Member):
             return "Sentinel may make any of these replicas the master of %s, and one does not tell how much it has: %s" % (self.master, str(error).rstrip("."))
         if never:
             return never
-        return "writes are not made to wait, because a replica cannot get all of them soon: %s" % listed(behind) if behind else None
+        if behind:
+            return "writes are not made to wait, because a replica cannot get all of them soon: %s" % listed(behind)
+        return self._needed_for_writes(self._here)
+
+    def _needed_for_writes(self, master: Server) -> str | None:
+        """Whether writes would be refused without this server: a master may take them only while enough replicas keep up with it."""
+        # It tells this only if it wants some. Who hands over has one less, too: that one is the new master.
+        keep_up = _number(_fields(master.call("INFO", "replication")).get("min_slaves_good_slaves"))
+        here = _fields(self._here.call("INFO", "replication"))
+        if keep_up is None or here.get("role") == "slave" and here.get("master_link_status") != "up":
+            return None
+        wanted, staying = self._setting(master, "min-replicas-to-write"), max(0, keep_up - 1)
+        if staying >= wanted or len(self._known()) <= wanted:
+            # It is enough, or there are so few servers that no waiting helps.
+            return None
+        told = "without %s, the master of %s would refuse writes: %s would keep up with it, and it wants %d (min-replicas-to-write)"
+        return told % (self.member, self.master, plural(staying, "replica"), wanted)
 
     def _flags(self) -> list[str]:
         """What Sentinel says of the master."""

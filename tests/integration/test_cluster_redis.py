@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 
@@ -84,6 +85,22 @@ def test_the_master_hands_over_and_no_acknowledged_write_is_lost(cluster, writer
     assert master.role == "slave" and master.priority == "100"
     nothing_lost(writers)
     assert writers.longest_gap < patient(6)
+
+
+def test_a_replica_without_which_the_master_would_refuse_writes_waits(tmp_path):
+    """Another one is down, as after a reboot, and the master takes writes only while a replica keeps up with it."""
+    with contextlib.closing(Sentinels(tmp_path, more="min-replicas-to-write 1\n")) as cluster:
+        master, mine, other = (cluster[name] for name in ("redis1", "redis2", "redis3"))
+        cluster.processes.stop(other.server)
+        until(lambda: "min_slaves_good_slaves:1" in master.ask("INFO", "replication"), 30, "the master misses a replica")
+        waits = hold(tmp_path, mine)
+        assert not waits["done"] and "would refuse writes: 0 replicas would keep up with it, and it wants 1" in waits["waiting_for"], waits
+        other.start_server()
+        until(lambda: "min_slaves_good_slaves:2" in master.ask("INFO", "replication"), 30, "the replica is back")
+        assert hold(tmp_path, mine)["done"]
+        cluster.processes.stop(mine.server)
+        until(lambda: "min_slaves_good_slaves:1" in master.ask("INFO", "replication"), 30, "the host has gone")
+        assert master.ask("SET", "written", "1") == "OK"
 
 
 @pytest.mark.long  # test_cluster_redis.py of the unit tests holds the same in a model

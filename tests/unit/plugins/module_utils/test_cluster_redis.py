@@ -107,6 +107,7 @@ class Model:
         self.flags = "master"
         self.paused = 0.0
         self.version = "7.0.15"
+        self.wanted = 0  # how many replicas must keep up with a master that takes writes
         self.config_file = ""
         self.answers = {}  # words of a command: what is answered in place of what the model says
         self.told = []
@@ -195,6 +196,9 @@ class Model:
             replicas = [(address, one) for address, one in self.nodes.items() if one.master == ONE]
             lines = [f"slave{number}:ip={self.announced(address)},port={address[1]},state=online" for number, (address, one) in enumerate(replicas)]
             lines = ["role:master", *lines]
+            if self.wanted:
+                following = [one for one in self.nodes.values() if one.master and self.nodes[one.master] is node]
+                lines.append(f"min_slaves_good_slaves:{sum(one.link == 'ok' for one in following)}")
         else:
             link = "up" if node.link == "ok" else "down"
             lines = ["role:slave", f"master_host:{node.master[0]}", f"master_link_status:{link}", f"slave_repl_offset:{node.offset}"]
@@ -208,7 +212,7 @@ class Model:
 
     def config(self, node, verb, name=None, value=None):
         if verb == "GET":
-            return ["replica-priority", node.priority]
+            return [name, {"replica-priority": node.priority, "min-replicas-to-write": str(self.wanted)}[name]]
         if verb == "SET":
             node.priority = value
         return Says("OK")
@@ -426,6 +430,35 @@ def test_a_replica_can_be_spared_while_the_master_is_up(model):
     assert spare(model) is None
     model.flags = "master,s_down"
     assert spare(model) == "Sentinel does not reach 10.0.0.2:6379, the master of shop (s_down)"
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_server_without_which_writes_would_be_refused(model, leads):
+    """While another replica is down, the master would have too few that keep up with it."""
+    if not leads:
+        be_replica(model)
+    model.wanted = 1
+    assert spare(model) is None
+    model.nodes[THREE].priority, model.nodes[THREE].link, model.nodes[THREE].flags = "0", "err", "slave,s_down"
+    assert spare(model) == (
+        "without 127.0.0.1:6379, the master of shop would refuse writes: 0 replicas would keep up with it, and it wants 1 (min-replicas-to-write)"
+    )
+    model.wanted = 2
+    # Two that follow are never left, so no waiting helps.
+    assert spare(model) is None
+
+
+def test_a_replica_that_does_not_keep_up_is_not_needed_for_writes(model):
+    be_replica(model)
+    model.wanted, model.nodes[ONE].link = 1, "err"
+    assert spare(model) is None
+
+
+def test_a_master_that_does_not_tell_how_many_replicas_it_wants(model):
+    model.wanted = 1
+    model.answers["CONFIG", "GET", "min-replicas-to-write"] = ["min-replicas-to-write", "some"]
+    with pytest.raises(MemberError, match="Redis at 127.0.0.1:6379 does not tell its min-replicas-to-write"):
+        spare(model)
 
 
 # Out
