@@ -9,7 +9,10 @@ A node in standby would do the same, but nothing tells who put it there.
 
 from __future__ import annotations
 
+import copy
+import os
 import re
+import tempfile
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -17,8 +20,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import Mem
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
+
+    # Resources by their names, and whether they are promoted. One that is promoted is there both ways.
+    Active = set[tuple[str, bool]]
 
 PREFIX = "graceful-azure-"
 # What corosync calls the node of this host, after its name.
@@ -29,6 +35,10 @@ DEVICE = "Qdevice"
 NOTHING_THERE = 105
 # The resource agents that answer scheduled events themselves.
 OTHERS = ("azure-events", "azure-events-az")
+# The roles of a resource that is promoted, the former word too.
+PROMOTED = ("Promoted", "Master")
+# What keeps a node, or a resource on it, from running until somebody ends that: attributes of nodes.
+PASSING = re.compile(r"(standby|maintenance|fail-count-.*)\Z")
 
 
 class Pacemaker(Member):
@@ -76,6 +86,8 @@ class Pacemaker(Member):
         self._is_remote = own.get("type", "member") != "member"
         self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
+        self._active = _active(status, node)
+        self._offline = [name for name, found in nodes.items() if found.get("online") != "true" and found.get("type", "member") == "member"]
         self._own = out.get(node, [])
         return Seen(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
 
@@ -85,7 +97,7 @@ class Pacemaker(Member):
         if not self._others:
             return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
         # A remote node has no vote, and no corosync.
-        return None if self._is_remote else self._needed_for_quorum(seen.member)
+        return (None if self._is_remote else self._needed_for_quorum(seen.member)) or self._needed_for_resources(seen.member)
 
     def out(self, seen: Seen) -> None:
         if self._rival:
@@ -95,8 +107,7 @@ class Pacemaker(Member):
         if self._own:
             return
         name = ".".join([PREFIX + seen.member, "..".join(plain_ids(self.event_ids))]).rstrip(".")
-        constraint = '<rsc_location id="%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (name, seen.member)
-        self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", constraint)
+        self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", _constraint(name, seen.member))
 
     def back(self, seen: Seen, found: dict[str, Any]) -> None:
         for name in self._own or [PREFIX + seen.member]:
@@ -115,8 +126,8 @@ class Pacemaker(Member):
         if not code and NAME.match(local) and local.lower() != node.lower():
             raise MemberError("This machine is the node %s of the cluster, and not %s. See whether the option node is right." % (local, node))
 
-    def _status(self) -> ElementTree.Element:
-        code, out, err = self.tools.run(["crm_mon", "--output-as=xml", "--one-shot"])
+    def _status(self, **env: str) -> ElementTree.Element:
+        code, out, err = self.tools.run(["crm_mon", "--output-as=xml", "--one-shot"], env=env)
         try:
             status = ElementTree.fromstring(out)
         except ElementTree.ParseError:
@@ -167,10 +178,79 @@ class Pacemaker(Member):
             return told % (node, also, found["Total votes"], found["Quorum"])
         return None
 
+    def _needed_for_resources(self, node: str) -> str | None:
+        """Whether resources would run nowhere without this node. Others may be online and not take them: for their vote alone, or after failures.
+
+        Pacemaker itself tells, by its simulation of what it would do with our constraint.
+        """
+        try:
+            code, out, err = self.tools.run(["cibadmin", "--query"])
+            try:
+                cib = ElementTree.fromstring(out)
+            except ElementTree.ParseError:
+                raise MemberError("`cibadmin --query` failed: %s." % last_line(err or out, code)) from None
+            lost = self._active - self._simulated(cib, node)
+            if lost:
+                # What no other node may run, whatever becomes of the others, is not worth waiting for.
+                possible = {name for name, _promoted in self._simulated(_without_what_passes(cib, node), node, up=self._offline)}
+                lost = {(name, promoted) for name, promoted in lost if name in possible}
+        except MemberError as error:
+            return "nothing tells whether other nodes would run what runs on %s: %s" % (node, str(error).rstrip("."))
+        told = [name + (" (promoted)" if promoted else "") for name, promoted in sorted(lost) if not promoted or (name, False) not in lost]
+        return "without %s, Pacemaker would run this nowhere (crm_simulate): %s" % (node, listed(told)) if told else None
+
+    def _simulated(self, cib: ElementTree.Element, node: str, up: Iterable[str] = ()) -> Active:
+        """What would run if our constraint kept this node free. ``up``: nodes that come online before."""
+        cib = copy.deepcopy(cib)
+        constraints = cib.find("./configuration/constraints")
+        if constraints is None:
+            raise MemberError("`cibadmin --query` told no configuration.")
+        constraints.append(ElementTree.fromstring(_constraint(PREFIX + node, node)))
+        # The configuration may have passwords in it. The folder is ours alone.
+        with tempfile.TemporaryDirectory() as folder:
+            before, after = (os.path.join(folder, name) for name in ("before.xml", "after.xml"))
+            ElementTree.ElementTree(cib).write(before)
+            words = [word for name in up for word in ("--node-up", name)]
+            code, out, err = self.tools.run(["crm_simulate", "--simulate", "--xml-file", before, "--save-output", after, *words])
+            if code:
+                raise MemberError("`crm_simulate` failed: %s." % last_line(err or out, code))
+            return _active(self._status(CIB_file=after))
+
     def _cib(self, *words: str) -> None:
         code, out, err = self.tools.run(["cibadmin", *words])
         if code:
             raise MemberError("`cibadmin %s` failed: %s." % (words[0], last_line(err or out, code)))
+
+
+def _constraint(name: str, node: str) -> str:
+    return '<rsc_location id="%s" rsc-pattern=".*" node="%s" score="-INFINITY"/>' % (name, node)
+
+
+def _active(status: ElementTree.Element, node: str | None = None) -> Active:
+    """The resources that run, or run on this node. A bundle counts as one, and so do the copies of a clone.
+
+    Fence devices need not run, and what is not managed stays where it is.
+    """
+    found: Active = set()
+    for top in status.findall("./resources/*"):
+        for each in top.iter("resource"):
+            nodes = [on.get("name") for on in each.findall("node")]
+            is_ours = each.get("managed") == "true" and not (each.get("resource_agent") or "").startswith("stonith:")
+            if is_ours and each.get("active") == "true" and (node in nodes if node else nodes):
+                name = ((top if top.tag == "bundle" else each).get("id") or "").partition(":")[0]
+                found.update((name, promoted) for promoted in (False, each.get("role") in PROMOTED))
+    return found
+
+
+def _without_what_passes(cib: ElementTree.Element, node: str) -> ElementTree.Element:
+    """The configuration as it would be if nobody kept other nodes free, and nothing had failed."""
+    cib = copy.deepcopy(cib)
+    for parent in list(cib.iter()):
+        for child in list(parent):
+            is_ours = child.tag == "rsc_location" and child.get("id", "").startswith(PREFIX) and child.get("node") != node
+            if is_ours or child.tag == "nvpair" and parent.tag == "instance_attributes" and PASSING.match(child.get("name", "")):
+                parent.remove(child)
+    return cib
 
 
 def _ids_in(names: list[str], node: str) -> tuple[str, ...]:

@@ -78,6 +78,55 @@ def test_the_last_node_waits_unless_forced(bed):
     bed.settled()
 
 
+def test_a_node_waits_whose_resources_no_other_node_takes(bed):
+    """A resource has failed on the other node, so Pacemaker runs it there no more until somebody clears that."""
+    node, failures = bed.cluster["web2"], ("crm_attribute", "--type", "status", "--node", "web2", "--name", "fail-count-r1#start_0")
+    node.must(*failures, "--update", "INFINITY")
+    until(lambda: bed.cluster.places(node)["r1"] == ["web1"], 30)
+    waiting = bed.hold(timeout=0)
+    assert waiting["waiting_for"] == "without web1, Pacemaker would run this nowhere (crm_simulate): r1"
+    assert not waiting["changed"] and bed.running()["web1"] > 0
+    node.must(*failures, "--delete")
+    assert bed.hold()["done"] and bed.running() == {"web1": 0, "web2": 3}
+    assert bed.release()["done"]
+    bed.settled()
+
+
+def test_a_resource_of_one_node_alone_goes_down_with_it(bed):
+    """By the configuration it may run nowhere else, so no waiting helps."""
+    node = bed.cluster["web2"]
+    node.must("cibadmin", "--create", "--scope", "constraints", "--xml-text", '<rsc_location id="alone" rsc="r1" node="web2" score="-INFINITY"/>')
+    until(lambda: bed.cluster.places(node)["r1"] == ["web1"], 30)
+    held = bed.hold()
+    assert held["done"] and bed.cluster.places(node) == {"r1": [], "r2": ["web2"], "r3": ["web2"]}
+    assert bed.release()["done"]
+    node.must("cibadmin", "--delete", "--xpath", "//rsc_location[@id='alone']")
+    bed.settled()
+
+
+PROMOTABLE = """<clone id="pair"><meta_attributes id="pair-m"><nvpair id="pair-p" name="promotable" value="true"/></meta_attributes>
+<primitive id="state" class="ocf" provider="pacemaker" type="Stateful"/></clone>"""
+
+
+def test_a_node_waits_whose_resource_would_be_promoted_nowhere(bed):
+    """The copy on the other node may not be promoted, as one whose data are behind."""
+    node = bed.cluster["web2"]
+    node.must("cibadmin", "--create", "--scope", "resources", "--xml-text", PROMOTABLE)
+    ban = '<rsc_location id="behind" rsc="pair" node="web2" role="Master" score="-INFINITY"/>'
+    node.must("cibadmin", "--create", "--scope", "constraints", "--xml-text", ban)
+    until(lambda: bed.cluster.promoted_on(node) == ["web1"] and sum(bed.running().values()) == 5, 60)
+    waiting = bed.hold(timeout=0)
+    assert waiting["waiting_for"] == "without web1, Pacemaker would run this nowhere (crm_simulate): state (promoted)"
+    node.must("cibadmin", "--delete", "--xpath", "//rsc_location[@id='behind']")
+    assert bed.hold()["done"]
+    until(lambda: bed.cluster.promoted_on(node) == ["web2"], 30)
+    assert bed.release()["done"]
+    node.must("crm_resource", "--resource", "pair", "--meta", "--set-parameter", "target-role", "--parameter-value", "Stopped")
+    until(lambda: sum(bed.running().values()) == 3, 30)
+    node.must("cibadmin", "--delete", "--xpath", "//clone[@id='pair']")
+    bed.settled()
+
+
 def test_a_lost_record(bed):
     bed.see_a_lost_record_given_back()
 

@@ -14,7 +14,7 @@ from tests.support.meanwhile import Meanwhile
 from tests.support.nodes import Nodes, needs
 from tests.support.patience import until
 
-PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "crm_attribute", "corosync-quorumtool")
+PROGRAMS = ("crm_mon", "crm_node", "cibadmin", "crm_attribute", "crm_simulate", "corosync-quorumtool")
 NEEDS = needs("corosync", "pacemakerd", *PROGRAMS, packages="pacemaker pacemaker-cli-utils corosync")
 FOLDERS = ("/etc/corosync", "/var/lib/corosync", "/var/lib/pacemaker", "/var/log")
 # The cluster begins with it. Otherwise its first node would wait for 20 s before it leads.
@@ -84,6 +84,11 @@ class Cluster(Nodes):
         """The nodes on which each resource runs, as that node says."""
         found = self.status(node).findall("./resources//resource")
         return {resource.get("id"): [on.get("name") for on in resource.findall("node")] for resource in found}
+
+    def promoted_on(self, node):
+        """The nodes on which something is promoted, as that node says."""
+        found = [resource for resource in self.status(node).iter("resource") if resource.get("role") in ("Promoted", "Master")]
+        return [on.get("name") for resource in found for on in resource.findall("node")]
 
     def failures(self, node):
         """What went wrong with resources, as the cluster remembers it."""

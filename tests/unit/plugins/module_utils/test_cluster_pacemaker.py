@@ -17,6 +17,15 @@ from tests.support.cluster import ScriptedTools
 
 ANSWERS = pathlib.Path(__file__).parent / "pacemaker_answers"
 
+# The second node is in standby, what has failed there is counted, and the third one is out for another event.
+CIB = """<cib have-quorum="1"><configuration><crm_config/><nodes>
+<node id="2" uname="web2"><instance_attributes id="n2">
+<nvpair id="n2s" name="standby" value="on"/><nvpair id="n2z" name="zone" value="2"/></instance_attributes></node>
+</nodes><resources/><constraints><rsc_location id="graceful-azure-web3" rsc-pattern=".*" node="web3" score="-INFINITY"/></constraints></configuration>
+<status><node_state id="2"><transient_attributes id="2"><instance_attributes id="s2">
+<nvpair id="f" name="fail-count-r1#start_0" value="INFINITY"/></instance_attributes>
+</transient_attributes></node_state></status></cib>"""
+
 
 def answer(name):
     return (ANSWERS / name).read_text()
@@ -27,7 +36,8 @@ def make_tools():
     tools = ScriptedTools()
     tools.says("crm_node", 0, "web1\n", "")
     tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
-    tools.says("cibadmin --query", 0, answer("no_constraints.xml"), "")
+    tools.says("cibadmin --query", 0, CIB, "")
+    tools.says("cibadmin --query --scope", 0, answer("no_constraints.xml"), "")
     tools.says("corosync-quorumtool", 0, answer("quorum.txt"), "")
     return tools
 
@@ -35,6 +45,29 @@ def make_tools():
 def look(tools, **options):
     member = Pacemaker(options, tools)
     return member, member.look()
+
+
+def resource(name, on=None, role="Started", managed="true", agent="ocf:pacemaker:Dummy"):
+    """What crm_mon says of a resource, and of the node on which it runs."""
+    node = f"<node name='{on}'/>" if on else ""
+    return f"<resource id='{name}' resource_agent='{agent}' role='{role}' active='{'true' if on else 'false'}' managed='{managed}'>{node}</resource>"
+
+
+def status_with(resources, of="two_nodes.xml"):
+    return re.sub(r"<resources>.*</resources>", lambda _found: f"<resources>{resources}</resources>", answer(of), flags=re.DOTALL)
+
+
+def simulates(tools, *ends):
+    """Let each simulation end with such resources. Returns what they were given."""
+    given = []
+
+    def simulate(call):
+        given.append(pathlib.Path(call.split("--xml-file ")[1].split()[0]).read_text())
+        tools.says("crm_mon", 0, status_with(ends[len(given) - 1]), "")
+        return 0, "", ""
+
+    tools.says("crm_simulate", simulate)
+    return given
 
 
 class TestLook:
@@ -45,12 +78,12 @@ class TestLook:
 
     def test_a_node_that_we_took_out(self, tools):
         tools.says("crm_mon", 0, answer("out.xml"), "")
-        tools.says("cibadmin --query", 0, answer("constraints.xml"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml"), "")
         _member, seen = look(tools)
         assert (seen.ours, seen.serves, seen.foreign, seen.left) == (True, False, None, None)
 
     def test_a_section_that_is_not_there(self, tools):
-        tools.says("cibadmin --query", 105, "", "Call cib_query failed (-6): No such device or address")
+        tools.says("cibadmin --query --scope", 105, "", "Call cib_query failed (-6): No such device or address")
         assert not look(tools)[1].ours
 
     def test_a_node_in_standby(self, tools):
@@ -88,9 +121,80 @@ class TestSpare:
         member, seen = look(tools, node="web2")
         assert "no other node" in member.spare(seen)
         tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
-        tools.says("cibadmin --query", 0, answer("constraints.xml"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml"), "")
         member, seen = look(tools, node="web2")
         assert "no other node" in member.spare(seen)
+
+    def test_what_would_run_nowhere(self, tools):
+        """Another node is online, and does not take it now. Pacemaker's own simulation tells that."""
+        all_there = "".join(resource(name, "web2") for name in ("r1", "r2", "r3"))
+        given = simulates(tools, resource("r1") + resource("r2", "web2") + resource("r3"), all_there)
+        member, seen = look(tools)
+        assert member.spare(seen) == "without web1, Pacemaker would run this nowhere (crm_simulate): r1, r3"
+        ours = '<rsc_location id="graceful-azure-web1" rsc-pattern=".*" node="web1" score="-INFINITY" />'
+        assert [text.count(ours) for text in given] == [1, 1]
+        passes = ("standby", "fail-count", "graceful-azure-web3")
+        assert [[word in text for word in (*passes, "zone")] for text in given] == [[True, True, True, True], [False, False, False, True]]
+
+    def test_what_no_other_node_may_run(self, tools):
+        """Waiting would not help."""
+        simulates(tools, resource("r2", "web2"), resource("r2", "web2"))
+        member, seen = look(tools)
+        assert member.spare(seen) is None
+
+    def test_an_offline_node_may_come_back(self, tools):
+        node = re.search(r"<node name=\"web2\".*?/>", answer("two_nodes.xml"))[0]
+        third = node.replace("web2", "web3").replace('online="true"', 'online="false"')
+        tools.says("crm_mon", 0, answer("two_nodes.xml").replace(node, node + third), "")
+        simulates(tools, "", resource("r1", "web3"))
+        member, seen = look(tools)
+        assert member.spare(seen).endswith(": r1")
+        first, second = (call for call in tools.calls if call.startswith("crm_simulate"))
+        assert "--node-up" not in first and second.endswith(" --node-up web3")
+
+    @pytest.mark.parametrize(
+        ("here", "there", "told"),
+        [
+            (resource("a", "web1", "Promoted"), resource("a", "web2", "Unpromoted"), "a (promoted)"),
+            (resource("a", "web1", "Master"), resource("a", "web2", "Slave"), "a (promoted)"),
+            (resource("a", "web1", "Promoted"), resource("a", "web2", "Promoted"), None),
+            (resource("a", "web1", "Promoted"), resource("a"), "a"),
+            # The copies of a clone that are told apart, and those of a bundle.
+            (resource("a:0", "web1"), resource("a:1", "web2"), None),
+            (
+                f"<bundle id='b'><replica>{resource('a-0', 'web1')}</replica></bundle>",
+                f"<bundle id='b'><replica>{resource('a-1', 'web2')}</replica></bundle>",
+                None,
+            ),
+            (f"<group id='g'>{resource('a', 'web1')}</group>", f"<group id='g'>{resource('a')}</group>", "a"),
+            # A fence device works without being started, and what is not managed is not moved.
+            (resource("a", "web1", agent="stonith:fence_azure_arm"), "", None),
+            (resource("a", "web1", managed="false"), "", None),
+        ],
+    )
+    def test_what_counts_as_running(self, tools, here, there, told):
+        tools.says("crm_mon", 0, status_with(here), "")
+        simulates(tools, there, here.replace("web1", "web2"))
+        member, seen = look(tools)
+        assert member.spare(seen) == (told and f"without web1, Pacemaker would run this nowhere (crm_simulate): {told}")
+
+    @pytest.mark.parametrize(
+        ("call", "said", "told"),
+        [
+            (
+                "crm_simulate",
+                MemberError("The program crm_simulate is not installed, or not in the PATH."),
+                "The program crm_simulate is not installed, or not",
+            ),
+            ("crm_simulate", (1, "", "crm_simulate: Could not parse it\n"), "`crm_simulate` failed: crm_simulate: Could not parse it"),
+            ("cibadmin --query", (1, "", "Connection to the CIB manager failed\n"), "`cibadmin --query` failed: Connection to the CIB manager failed"),
+            ("cibadmin --query", (0, "<cib/>", ""), "`cibadmin --query` told no configuration"),
+        ],
+    )
+    def test_what_nobody_can_simulate(self, tools, call, said, told):
+        member, seen = look(tools)
+        tools.answers[call] = said
+        assert member.spare(seen).startswith(f"nothing tells whether other nodes would run what runs on web1: {told}")
 
     def test_without_quorum(self, tools):
         tools.says("crm_mon", 0, answer("two_nodes.xml").replace('with_quorum="true"', 'with_quorum="false"'), "")
@@ -107,7 +211,7 @@ class TestSpare:
         """It votes until it is rebooted. Nobody else may go meanwhile, also if another run has taken it out."""
         node = re.search(r"<node name=\"web2\".*?(?:/>|</node>)", answer("two_nodes.xml"), re.DOTALL)[0]
         tools.says("crm_mon", 0, answer("two_nodes.xml").replace(node, node + node.replace("web2", "web3").replace('id="2"', 'id="3"')), "")
-        tools.says("cibadmin --query", 0, answer("constraints.xml").replace("web1", "web3"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml").replace("web1", "web3"), "")
         said = (
             answer("quorum.txt").replace("Total votes:      2", f"Total votes:      {2 + votes}").replace("Quorum:           1", f"Quorum:           {needed}")
         )
@@ -121,7 +225,7 @@ class TestSpare:
         """It has two, and not one. Where it is not found at all, it may have as many as any other."""
         node = re.search(r"<node name=\"web2\".*?(?:/>|</node>)", answer("two_nodes.xml"), re.DOTALL)[0]
         tools.says("crm_mon", 0, answer("two_nodes.xml").replace(node, node + node.replace("web2", "web3").replace('id="2"', 'id="3"')), "")
-        tools.says("cibadmin --query", 0, answer("constraints.xml").replace("web1", "web3"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml").replace("web1", "web3"), "")
         said = answer("quorum.txt").replace("Total votes:      2", "Total votes:      4").replace("Quorum:           1", "Quorum:           2")
         tools.says("corosync-quorumtool", 0, f"{said.rstrip()}\n         {line}\n", "")
         member, seen = look(tools)
@@ -175,7 +279,7 @@ class TestChange:
             f'<rsc_location id="graceful-azure-{name}" rsc-pattern=".*" node="{node}" score="-INFINITY"/>'
             for name, node in (("web1.602d9444-d2cd..my.id", "web1"), ("web1.example", "web1.example"), ("web1-2", "web1"))
         )
-        tools.says("cibadmin --query", 0, f"<constraints>{entries}</constraints>", "")
+        tools.says("cibadmin --query --scope", 0, f"<constraints>{entries}</constraints>", "")
         seen = member.look()
         assert seen.ours and seen.events == ("602d9444-d2cd", "my.id")
         calls = len(tools.calls)
@@ -214,7 +318,7 @@ class TestFaults:
         with pytest.raises(MemberError, match="`crm_mon`"):
             look(tools)
         tools.says("crm_mon", 0, answer("two_nodes.xml"), "")
-        tools.says("cibadmin --query", 0, "nonsense", "")
+        tools.says("cibadmin --query --scope", 0, "nonsense", "")
         with pytest.raises(MemberError, match="`cibadmin --query --scope constraints` failed: nonsense"):
             look(tools)
 
