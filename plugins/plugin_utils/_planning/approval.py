@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import wait_unprepared
@@ -116,10 +116,11 @@ class Approvals:
     counted_out: set[tuple[str, str]] = field(default_factory=set)  # hosts and events whose time to drain was measured
 
 
-def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: Iterable[str]) -> Approvals:
+def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[str, Step], leaving: Iterable[str], queued: Collection[str]) -> Approvals:
     """Judge each event that stands, and choose one host to approve each that may be approved.
 
-    C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long.
+    C(steps): the steps that the hosts have to take besides, by name. C(leaving): names of the hosts that will not serve for long. C(queued): of those whose
+    turn in their cluster has not come, so that their time to drain has not begun.
     """
     judged = Approvals()
     leaving = set(leaving)
@@ -127,7 +128,7 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
         if not event.standing or not event.members:
             continue
         taken = {**steps, **judged.steps}
-        why = tuple(_obstacles(event, observed, drains, taken, leaving, judged))
+        why = tuple(_obstacles(event, observed, drains, taken, leaving, queued, judged))
         judged.verdicts[event.key] = Verdict(not why, why or (Reason(Kind.ACT, "is being approved"),))
         members, outside = observed.members(event), is_sent_outside(event, observed)
         if why:
@@ -154,6 +155,7 @@ def _obstacles(
     drains: Mapping[str, Drain],
     steps: Mapping[str, Step],
     leaving: set[str],
+    queued: Collection[str],
     judged: Approvals,
 ) -> Iterator[Reason]:
     """Why the event may not be approved in this pass, the weightiest reason first. Notes in C(judged) what else follows from that."""
@@ -172,7 +174,7 @@ def _obstacles(
         yield Reason(Kind.TIME, f"rule {event.decided_by['name']!r} does not prepare it yet")
     # What is not ready is never approved from outside, whatever a rule says about hosts that are not drained in time.
     if not (outside or never or is_early):
-        unready = [host for host in unready if not _is_timed_out(host, event, now, judged)]
+        unready = [host for host in unready if host.name in queued or not _is_timed_out(host, event, now, judged)]
     missing = [host.name for host in members if host.fatal or host in unready]
     if missing:
         yield Reason(Kind.SIBLING, f"waits for {', '.join(missing)}")

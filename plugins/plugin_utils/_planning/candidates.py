@@ -96,7 +96,7 @@ def decide(observed: Observed) -> Decided:
     forget = _forget(out_already, observed)
     restore, restoring_since = _restore([host for host in hosts.values() if not host.fatal and host.name not in wanted_out], observed)
     stop = _stop_services({name: events for name, events in out_already.items() if name not in turns}, observed, drains)
-    weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving)
+    weighed = approvals(observed, drains, _first_of(out, forget, restore, stop), leaving, turns)
     table = (out, forget, restore, weighed.steps, stop)
     steps = _first_of(*table)
     # Nothing may delay a host that must go out. The hosts take their steps side by side, if there are enough forks. Otherwise one step may come after

@@ -222,6 +222,31 @@ class TestOneAfterTheOther:
         model.until(lambda outcome: len(model.posted) == 2)
         assert 150.0 <= model.now - at <= 170.0
 
+    def test_the_time_to_drain_begins_with_its_turn(self):
+        """A rule that approves what is not drained in time does not hit a second member while the first one is out."""
+        model = model_of(load_balancer={"provider": "none"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1", notice=900.0)
+        model.announce("e2", "web2", notice=1000.0)
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        begun = model.now
+        while model.now < begun + 300.0:
+            model.go()
+        assert [posted[1] for posted in model.posted] == ["e1"] and out(model) == ["web1"]
+        assert model.outcome["hosts"]["web2"]["reason"] == f"waits for web1: {self.TURN}"
+        model.hosts["web2"]["connections"] = [{"port": 80, "peer": "10.0.0.9", "count": 1}]
+        model.over("e1")
+        model.until(lambda outcome: out(model) == ["web2"])
+        at = model.now
+        model.until(lambda outcome: len(model.posted) == 2)
+        assert at + 110.0 <= model.now <= at + 130.0
+
+    def test_the_second_member_of_an_event_is_not_approved_before_its_turn(self):
+        model = model_of(load_balancer={"provider": "none"}, rules=[{"name": "impatient", "on_drain_timeout": "approve"}])
+        model.announce("e1", "web1", "web2", notice=600.0)
+        model.until(lambda outcome: model.posted)
+        assert out(model) == ["web1", "web2"]
+
     def test_members_that_are_hit_together_unprepared_do_not_wait(self):
         model = model_of(min_in_service=0, rules=[{"name": "freezes", "action": "approve"}])
         model.announce("e1", "web1", "web2", event_type="Freeze")
