@@ -11,6 +11,7 @@ import pytest
 from tests.support.azure import NEEDED
 from tests.support.azure_site import azure_site
 from tests.support.patience import until
+from tests.support.ports import free_port
 from tests.support.processes import forget_records
 
 pytestmark = NEEDED
@@ -119,3 +120,15 @@ def test_two_controllers_at_once_are_harmless(site):
     assert [run.status for run in runs] == [0, 0], runs[0].output + runs[1].output
     assert {run.event(event_id)["outcome"] for run in runs} == {"completed"}
     assert site.is_as_found()
+
+
+# It is in test_plan_minimum.py.
+@pytest.mark.long
+def test_a_dead_target_does_not_count_as_in_service(site):
+    """Azure does not tell what its probes see, so the other one stays as long as it may. Of the other two addresses, one is Down."""
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port(), "graceful_azure_may_be_off": True}
+    site.write(of_hosts={"web2": gone})
+    event_id = site.reboot("web1", NoticeSeconds=600)
+    run = site.run(graceful_azure_min_in_service=2, handle_events_wait=False, graceful_azure_health_url="")
+    assert site.azure.state("a") == "absent" and site.simulator.event(event_id)["Approvals"] == [], run.output
+    assert "web2: " in run.event(event_id)["hosts"]["web1"]["reason"]

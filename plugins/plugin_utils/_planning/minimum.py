@@ -107,7 +107,7 @@ def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> tuple[dict[s
                 continue
             why = _silent(other, theirs)
             if why:
-                (unanswered if other.observation.asked else unasked)[theirs.member] = why
+                (unanswered if other.observation.asked or other.observation.is_silent else unasked)[theirs.member] = why
     return unanswered, unasked
 
 
@@ -120,7 +120,12 @@ def _as_answered(group: Group, silent: Mapping[str, str]) -> list[Json]:
 
 
 def _silent(host: Host, place: Place) -> str | None:
-    """Why a place that gets requests cannot answer them, as its target tells; None if it can, or if nobody can be asked."""
+    """Why a place that gets requests cannot answer them, as its target tells; None if it can, or if nobody can be asked.
+
+    Where nobody else tells it, a target that cannot be reached is as good as one that does not answer.
+    """
+    if place.health == NOBODY and host.observation.is_silent:
+        return f"{host.name}: {host.why_silent}"
     if place.health == BALANCER or not host.settings.restore_service.ask:
         return None
     if host.observation.asked:

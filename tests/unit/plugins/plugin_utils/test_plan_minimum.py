@@ -19,10 +19,11 @@ GROUP = Group(("pool",), "pool web", tuple({"server": name, "in_service": True, 
 ASK = MappingProxyType({"url": "http://localhost/health"})
 
 
-def target(name, health, asked=False, unanswered=None, ask=ASK):
+def target(name, health, asked=False, unanswered=None, ask=ASK, silent=False):
     place = Place(f"{name} in pool web", serves=True, group=GROUP, member=name, health=health)
     settings = SimpleNamespace(min_in_service=1, restore_service=SimpleNamespace(ask=ask))
-    return SimpleNamespace(name=name, places=(place,), settings=settings, observation=SimpleNamespace(asked=asked, unanswered=unanswered), held_ids=set())
+    seen = SimpleNamespace(asked=asked, unanswered=unanswered, is_silent=silent)
+    return SimpleNamespace(name=name, places=(place,), settings=settings, observation=seen, why_silent="no route to host", held_ids=set(), events=[])
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,11 @@ def target(name, health, asked=False, unanswered=None, ask=ASK):
         (NOBODY, {}, "the next look asks whether web2 answers"),
         # There is nothing to ask.
         (NOBODY, {"ask": {}}, None),
+        # It cannot be reached, so it may be dead, and its balancer does not tell that.
+        (NOBODY, {"silent": True}, "1 of 2 in service in pool web (web2: no route to host), 1 must stay"),
+        (NOBODY, {"silent": True, "ask": {}}, "1 of 2 in service in pool web (web2: no route to host), 1 must stay"),
+        (CONNECTION, {"silent": True}, None),
+        (BALANCER, {"silent": True}, None),
         # Something accepts its connections, and what it answers says more.
         (CONNECTION, {}, None),
         (CONNECTION, {"asked": True, "unanswered": "status 500"}, "1 of 2 in service in pool web (web2: status 500), 1 must stay"),
