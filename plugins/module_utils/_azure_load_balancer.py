@@ -195,15 +195,21 @@ class Pools:
 def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
 
-    Its other pools, in which the same IP address or network interface is not C(Down), and inbound NAT rules, which no state keeps from anything.
+    Its other pools, in which the same IP address or network interface is not C(Down), and what no state keeps from anything: inbound NAT rules, and the
+    pool's own rules that have no probe.
     """
     properties = balancer.get("properties") or {}
     rules: dict[str, set[int]] = {}
+    found: list[dict[str, Any]] = []
     for rule in properties.get("loadBalancingRules") or []:
         of_rule = rule.get("properties") or {}
-        for target in [of_rule.get("backendAddressPool"), *(of_rule.get("backendAddressPools") or [])]:
-            rules.setdefault(_id_of(target), set()).add(int(of_rule.get("backendPort") or 0))
-    found = []
+        port = int(of_rule.get("backendPort") or 0)
+        targets = {_id_of(target) for target in [of_rule.get("backendAddressPool"), *(of_rule.get("backendAddressPools") or [])]}
+        for target in targets:
+            rules.setdefault(target, set()).add(port)
+        if pool.lower() in targets and not _id_of(of_rule.get("probe")):
+            way = {"pool": None, "name": None, "rule": rule.get("name"), "ports": [port], "probed": False}
+            found += [dict(way, of=member.get("name")) for member in members]
     for other in properties.get("backendAddressPools") or []:
         there = (other.get("properties") or {}).get("loadBalancerBackendAddresses") or []
         ports = rules.get(_id_of(other), set())

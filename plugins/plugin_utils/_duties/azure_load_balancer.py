@@ -222,7 +222,10 @@ def _past(settings: BalancerSettings, way: Json) -> Place:
     """A place from which nothing takes the host out."""
     balancer = settings["pool"].split("/")[-3]
     ports = "all ports" if 0 in way["ports"] else "port " + ", ".join(map(str, way["ports"]))
-    if way["rule"]:
+    if way.get("probed") is False:
+        name = f"load balancing rule {way['rule']} of {balancer}"
+        why = f"{name} has no probe, so it sends connections to {ports} of it, whatever the administrative state is: give it a probe"
+    elif way["rule"]:
         name = f"inbound NAT rule {way['rule']} of {balancer}"
         why = f"{name} sends connections to {ports} of it, whatever the administrative state is"
     else:

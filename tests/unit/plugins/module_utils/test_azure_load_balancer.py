@@ -832,9 +832,10 @@ def on_interface(name, configuration, nic=NIC, **more):
     return {"name": name, "properties": {"networkInterfaceIPConfiguration": {"id": f"{nic}/ipConfigurations/{configuration}"}, **more}}
 
 
-def rule(port, *pools, plural=False):
+def rule(port, *pools, plural=False, **more):
     ids = [{"id": f"{LB}/backendAddressPools/{name}"} for name in pools]
-    return {"name": f"r{port}", "properties": {"backendPort": port, **({"backendAddressPools": ids} if plural else {"backendAddressPool": ids[0]})}}
+    known = {"backendPort": port, "probe": {"id": f"{LB}/probes/health"}}
+    return {"name": f"r{port}", "properties": {**known, **({"backendAddressPools": ids} if plural else {"backendAddressPool": ids[0]}), **more}}
 
 
 def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
@@ -862,6 +863,19 @@ def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
         *((each["name"], "", None, "all", [22]) for each in members),
         ("e", "", None, "one", [23]),
     ]
+
+
+@pytest.mark.parametrize("probe", [{}, {"probe": None}])
+def test_a_rule_without_a_probe_does_not_follow_the_administrative_state(probe):
+    """Azure says so in its page about that state."""
+    without = rule(8080, "WEB", plural=True)
+    del without["properties"]["probe"]
+    without["properties"].update(probe)
+    resource = {
+        "properties": {"backendAddressPools": [pool_of("web", *MEMBERS[:2])], "loadBalancingRules": [rule(80, "web"), without, rule(0, "api", probe=None)]}
+    }
+    way = {"pool": None, "name": None, "rule": "r8080", "ports": [8080], "probed": False}
+    assert balancer.ways_past(resource, POOL, MEMBERS[:2]) == [dict(way, of="a"), dict(way, of="b")]
 
 
 def test_a_look_tells_what_leads_past_a_pool(azure):

@@ -78,6 +78,13 @@ NAT = {"at": POOL, "of": "a", "pool": None, "name": None, "rule": "direct", "por
             "x in pool api of lb is the same address, and its rules send connections to all ports: add a duty azure_load_balancer with this pool",
         ),
         (NAT, [POOL, OTHER], [8080], "inbound NAT rule direct of lb sends connections to port 8080 of it, whatever the administrative state is"),
+        (
+            dict(NAT, probed=False),
+            [POOL],
+            [8080],
+            "load balancing rule direct of lb has no probe, so it sends connections to port 8080 of it, whatever the administrative state is: give it a probe",
+        ),
+        (dict(NAT, probed=False), [POOL], [443], None),
         # The other pool has a duty of its own, the port is another service's, or it is another member's.
         (WAY, [POOL, OTHER.lower()], [8080], None),
         (WAY, [POOL], [443], None),
