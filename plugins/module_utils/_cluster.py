@@ -457,9 +457,7 @@ class Members(Driver[Seen]):
             hold.waiting_for = seen.left if seen.foreign else self._stays_in(seen)
             yield dict(record, events=events)
             return
-        failed = record.get("failed_attempt") if record is not None else None
-        goes_on = failed is not None and self._member.attempt(seen) is None
-        why = None if seen.ours or self._force or goes_on else self._member.spare(seen)
+        why = self._kept_in(seen, record)
         if why:
             hold.waiting_for = why
             yield record and dict(record, events=events)
@@ -467,11 +465,6 @@ class Members(Driver[Seen]):
         was_begun = record is not None and record["phase"] == CHANGING
         is_due = not seen.ours or was_begun or seen.left is not None and self._member.goes_on
         attempt = self._member.attempt(seen) if is_due else None
-        if record is not None and failed is not None and failed["attempt"] == attempt and (failed["forced"] or not self._force):
-            # Nothing has changed on which it depends, so it would fail again. Force is worth one more attempt.
-            hold.waiting_for = failed["reason"]
-            yield dict(record, events=events)
-            return
         if record is None:
             more = {"boot_id": self._life, "options": self._options}
             record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
@@ -551,20 +544,23 @@ class Members(Driver[Seen]):
             return [self._stays_in(seen) if record.get(AGAIN) else "%s is in again, although it was taken out for the event" % seen.member]
         if condition == REBOOTED:
             return ["%s is in again since it was booted or restarted" % seen.member]
-        return [self._why_waiting(seen, record) or "%s is not out" % seen.member]
-
-    def _why_waiting(self, seen: Seen, record: Record | None) -> str | None:
-        """What keeps it from going out, or being drained, as C(put) says it."""
-        failed = record.get("failed_attempt") if record is not None else None
         try:
-            attempt = self._member.attempt(seen) if failed is not None else None
-            if seen.ours or failed is not None and attempt is None:
-                return seen.left
-            why = self._member.spare(seen)
+            why = self._kept_in(seen, record)
         except MemberError:
-            return seen.left
-        tried: str | None = failed["reason"] if failed is not None and failed["attempt"] == attempt else None
-        return why or tried or seen.left
+            why = None
+        return [why or seen.left or "%s is not out" % seen.member]
+
+    def _kept_in(self, seen: Seen, record: Record | None) -> str | None:
+        """Why it is not taken out now, in a sentence: the cluster cannot spare it, or an attempt failed. None if it is out, is going out, or may go."""
+        failed = record.get("failed_attempt") if record is not None else None
+        attempt = self._member.attempt(seen) if failed is not None else None
+        if seen.ours or failed is not None and attempt is None:
+            return None
+        why = None if self._force else self._member.spare(seen)
+        if why is None and failed is not None and failed["attempt"] == attempt and (failed["forced"] or not self._force):
+            # Nothing has changed on which it depends, so it would fail again. Force is worth one more attempt.
+            return str(failed["reason"])
+        return why
 
     def stuck(self) -> Exception:
         return MemberError("%s does not do what it is told." % self._member.title)
