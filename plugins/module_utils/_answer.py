@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import check_port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,5 +43,5 @@ def _check(params: Mapping[str, Any]) -> None:
     check_seconds("request_timeout", params["request_timeout"], least=0.1)
     if params["url"] is not None:
         split_url(params["url"])
-    if params["port"] is not None and port_mistake(params["port"]):
-        raise ValueError("port: " + port_mistake(params["port"]))
+    if params["port"] is not None:
+        check_port("port", params["port"])

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
-from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, why_not_approve
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, sort_for_approval
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import READY_LONG_AGO, fold
@@ -39,22 +39,12 @@ def decide(
     reading: Reading, event_ids: list[str], allow_other_hosts: bool, ready: list[str] | None = None, types: dict[str, Any] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
     """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
-    standing = {fold(event["event_id"]): event for event in reading.events}
-    approve = []
-    leave = []
-    for event_id in event_ids:
-        event = standing.get(fold(event_id))
-        if event is None:
-            leave.append({"event_id": event_id, "reason": "absent"})
-            continue
-        is_ours = allow_other_hosts or bool(event["affects_host"])
-        if is_ours and event["event_status"] == "Started":
-            leave.append({"event_id": event["event_id"], "reason": "started"})
-            continue
-        for option, why in why_not_approve(event, is_ours, reading.resource_name, ready, (types or {}).get(fold(event_id))):
-            more = "" if is_ours else " The option allow_other_hosts permits it."
-            raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
-        approve.append(event["event_id"])
+    approve, leave, refused = sort_for_approval(
+        reading.events, event_ids, lambda event: allow_other_hosts or bool(event["affects_host"]), reading.resource_name, ready, types
+    )
+    for option, why, is_ours in refused:
+        more = "" if is_ours else " The option allow_other_hosts permits it."
+        raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
     return approve, leave
 
 

@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connection_trackin
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, port_mistake
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, check_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -121,8 +121,7 @@ def read_table(path: str, optional: bool) -> str:
 def check_ports(ports: Iterable[int]) -> None:
     """Raises ValueError if one of the option's ports is none."""
     for port in ports:
-        if port_mistake(port):
-            raise ValueError("ports: " + port_mistake(port))
+        check_port("ports", port)
 
 
 class Counted(NamedTuple):

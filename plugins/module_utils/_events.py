@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any, TypedDict
 
     class Event(TypedDict):
@@ -147,6 +147,36 @@ def why_not_approve(event: Event, is_ours: bool, own_name: str | None, ready: Co
         yield "ready_resources", "%s names nobody, so nobody knows who must be ready" % label
     if unready:
         yield "ready_resources", "%s names %s, which is not said to be ready" % (label, clip(", ".join(unready)))
+
+
+def sort_for_approval(
+    events: Iterable[Event],
+    event_ids: Iterable[str],
+    is_ours: Callable[[Event], bool],
+    own_name: str | None,
+    ready: Collection[str] | None,
+    types: Mapping[str, Any] | None = None,
+) -> tuple[list[str], list[dict[str, str]], list[tuple[str, str, bool]]]:
+    """The ids to approve, the others with the reason, and why one must not be approved: an option, a sentence and whether the event is ours.
+
+    An event that has started needs no approval, but only one that is ours is told as that. C(types): per folded id C(event_type) of C(why_not_approve).
+    """
+    standing = {fold(event["event_id"]): event for event in events}
+    approve: list[str] = []
+    leave: list[dict[str, str]] = []
+    refused: list[tuple[str, str, bool]] = []
+    for event_id in event_ids:
+        event = standing.get(fold(event_id))
+        if event is None:
+            leave.append({"event_id": event_id, "reason": "absent"})
+            continue
+        ours = is_ours(event)
+        if ours and event["event_status"] == "Started":
+            leave.append({"event_id": event["event_id"], "reason": "started"})
+            continue
+        refused.extend((*why, ours) for why in why_not_approve(event, ours, own_name, ready, (types or {}).get(fold(event_id))))
+        approve.append(event["event_id"])
+    return approve, leave, refused
 
 
 def parse_document(document: object, api_version: str, resource_name: str | None = None, service_time: datetime | None = None) -> Document:

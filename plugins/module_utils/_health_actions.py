@@ -500,8 +500,9 @@ def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: Ru
     if name == "command":
         return Command(params["command_out"], params["command_back"], run_command)
     if name == "responder":
-        if port_mistake(params["responder_port"]):
-            raise ProbeError("responder_port: %s." % port_mistake(params["responder_port"]))
+        mistake = port_mistake(params["responder_port"])
+        if mistake:
+            raise ProbeError("responder_port: %s." % mistake)
         return File(responder_file(params["responder_port"]), OUT, "responder")
     if name == "iis_site":
         raise ProbeError("action: iis_site is only possible on a Windows host (graceful_azure_platform: windows).")

@@ -230,6 +230,13 @@ def port_mistake(port: object) -> str:
     return "" if text.isascii() and text.isdecimal() and 1 <= int(text) <= 65535 else "%r is not a TCP port from 1 to 65535" % (port,)
 
 
+def check_port(option: str, port: object) -> None:
+    """Raises ValueError if this value of an option is no TCP port."""
+    mistake = port_mistake(port)
+    if mistake:
+        raise ValueError("%s: %s" % (option, mistake))
+
+
 def fold(event_id: str) -> str:
     """Event ids are kept as given and compared without case."""
     return event_id.strip().lower()

@@ -118,8 +118,9 @@ def port(value: Any) -> int | None:
 
 
 def check_port(mistakes: list[str], called: str, value: Any) -> None:
-    if port_mistake(value):
-        mistakes.append(f"{called}: {port_mistake(value)}")
+    mistake = port_mistake(value)
+    if mistake:
+        mistakes.append(f"{called}: {mistake}")
 
 
 def check_boolean(mistakes: list[str], name: str, value: Any) -> bool:

@@ -86,8 +86,9 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
         ask = dict(values["restore_service"].get("ask") or {})
         if check_mode and ask:
             ask["always"] = True
-        marks = _marks(values["drain_host"]["steps"])
-        turns[name] = [_turn(name, host_options(observe_timeout, values["drain_host"]["ports"] or [], values["resource_name"], ask=ask, marks=marks))]
+        drain = values["drain_host"]
+        options = {"timeout": observe_timeout, "ports": drain["ports"] or [], "resource_name": values["resource_name"]}
+        turns[name] = [{"name": f"look at {name}", "options": {**options, "ask": ask, "marks": _marks(drain["steps"])}}]
     looks = machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
 
@@ -238,30 +239,25 @@ def _host_turns(
     observed, name = decided.observed, host.name
     if _is_spared(host.observation.began, host.observation.cut_off, observed):
         return [{"name": f"leave {name} alone", "pause": observed.run.sleep}]
-    wait = 0.0
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"known": host.observation.fingerprint, "wait": 0.0, "expected": expected, "ask": _ask(host, decided)}
     if name in groups.draining:
         # Several waves would wait one after the other, so then nobody waits.
-        wait = drain_wait(quiet) if observed.waves == 1 else 0.0
+        more["wait"] = drain_wait(quiet) if observed.waves == 1 else 0.0
         # A look at a balancer waits so long beside it. In the last second, the metadata service need not be read again.
         at_least = max(0.0, quiet - 1.0) if any(place.looks is not None for place in host.places) else 0.0
-        more = {"await_idle": bool(host.ports), "at_least": at_least, **idle_options(host)}
+        more.update(await_idle=bool(host.ports), at_least=at_least, **idle_options(host))
     elif name not in groups.ready and host.observation.reached:
         # A look that cannot reach the host does not wait there.
-        wait = pause
+        more["wait"] = pause
     if host.observation.ended:
-        wait = 0.0  # otherwise news could end it again and again
-    known_name = host.settings.resource_name or host.observation.resource_name
-    ask = _ask(host, decided)
+        more["wait"] = 0.0  # otherwise news could end it again and again
     if _looks_at_steps(host, decided):
         drain = host.settings.drain_host
         more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
-    numbers = {event.event_id: event.shown_in[name] for event in observed.events.values() if event.event_id in expected and name in event.shown_in}
-    more["shown_in"] = numbers
-    options = host_options(observed.run.observe_timeout, host.ports, known_name, host.observation.fingerprint, wait, expected, ask, **more)
-    turn = _turn(name, options, host.observation.at)
+    more["shown_in"] = {event.event_id: event.shown_in[name] for event in observed.events.values() if event.event_id in expected and name in event.shown_in}
+    turn = look_at(host, observed.run.observe_timeout, **more)
     standing = [event for event in observed.events.values() if event.standing]
     turn["shown"] = {event.event_id: event.resources for event in standing if name in event.shown_by}
     turn["not_shown"] = [event.event_id for event in standing if name not in event.shown_by and event.bears_name_of(host)]
@@ -274,7 +270,7 @@ def idle_options(host: Host) -> Options:
     known = sorted({pool.address for pool in pools})
     # While more come from there than the balancer has, the look waits for their end.
     others = {connection["peer"] for connection in not_in_pools(host.observation.connections or (), pools)}
-    return {"told_apart": known, "ignored_peers": [peer for peer in known if peer not in others], "heard": host.heard}
+    return {"told_apart": known, "ignored_peers": [peer for peer in known if peer not in others], "heard": sorted(host.heard)}
 
 
 def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Mapping[str, Turn]) -> Turns:
@@ -335,48 +331,12 @@ def at_once(look: Turn) -> Turn:
     return dict(look, options=dict(look["options"], wait_for=[], timeout=0.0))
 
 
-def host_options(
-    timeout: float,
-    ports: list[int],
-    resource_name: str | None,
-    known: str = "",
-    wait: float = 0.0,
-    expected: Iterable[str] = (),
-    ask: Options | None = None,
-    await_idle: bool = False,
-    at_least: float = 0.0,
-    ignored_peers: Iterable[str] = (),
-    duties: Sequence[Options] = (),
-    marks: Sequence[Options] = (),
-    heard: Iterable[int] = (),
-    told_apart: Iterable[str] = (),
-    shown_in: Mapping[str, int] | None = None,
-) -> Options:
-    """Options of the look at a host."""
-    options = {
-        "timeout": timeout,
-        "ports": ports,
-        "wait": wait,
-        "known": known,
-        "expected": list(expected),
-        "ask": ask or {},
-        "await_idle": await_idle,
-        "at_least": at_least,
-        "ignored_peers": list(ignored_peers),
-        "heard": sorted(heard),
-        "told_apart": list(told_apart),
-    }
-    if duties:
-        options["duties"] = list(duties)
-    if marks:
-        options["marks"] = list(marks)
-    if shown_in:
-        options["shown_in"] = dict(shown_in)
-    return dict(options, resource_name=resource_name) if resource_name else options
-
-
-def _turn(name: str, options: Options, read_at: float | None = None) -> Turn:
-    return {"name": f"look at {name}", "options": options, "read_at": read_at}
+def look_at(host: Host, timeout: float, **more: Any) -> Turn:
+    """The turn in which a host is looked at. C(timeout): seconds that its metadata service may take. C(more): other options of the look, and C(ports) if they
+    are not the host's (C(module_utils/_host_look.py))."""
+    known = host.settings.resource_name or host.observation.resource_name
+    options = {"timeout": timeout, "ports": host.ports, "resource_name": known, **more}
+    return {"name": f"look at {host.name}", "options": options, "read_at": host.observation.at}
 
 
 def _marks(steps: Iterable[DrainStep]) -> list[Options]:

@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._iis import (
     Refused,
     Thing,
     ThingKey,
+    Things,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import LOOK_AGE, Windows, as_list
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line
@@ -32,10 +33,6 @@ FOUND = {SITE: "site", POOL: "app_pools"}
 """The keys under which the modules that look return what they have found."""
 STATES = {"starting": STARTING, "started": STARTED, "stopping": STOPPING, "stopped": STOPPED, "0": STARTING, "1": STARTED, "2": STOPPING, "3": STOPPED}
 """By the words of IIS, and by its numbers."""
-
-
-TOLD = {"stopped": (STOPPING, STOPPED), "started": (STARTING, STARTED)}
-"""The states that a thing may have after it was told one."""
 
 
 class WindowsIis:
@@ -82,5 +79,5 @@ class WindowsIis:
         self._known.pop(thing, None)
         result = self._windows.module(MODULES[kind], {"name": name, "state": state})
         # A module that fails may have done its work all the same, and then it is no refusal.
-        if result.get("failed") and self._state(kind, name) not in TOLD[state]:
+        if result.get("failed") and Things.is_up(Thing(kind, name, self._state(kind, name))) != (state == STARTED):
             raise Refused(f"The {kind} {name} was not {state}: {first_line(result.get('msg'))}")

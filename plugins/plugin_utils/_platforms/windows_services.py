@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused, Unit
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused, Unit, is_up
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Service, Windows, WindowsError
 
 STATES = {
@@ -22,8 +22,6 @@ STATES = {
     "pausepending": "deactivating",
 }
 """The states of Windows, in the words of the driver. A paused service does not serve, so it is left as it was found."""
-TOLD = {"stop": ("deactivating", "inactive"), "start": ("activating", "active")}
-"""The states that a service may have after it was told something."""
 NUMBERS = ("", "stopped", "startpending", "stoppending", "running", "continuepending", "pausepending", "paused")
 """The same by their numbers."""
 NAME = re.compile(r"[^\\/\x00-\x1f]{1,256}\Z")
@@ -89,7 +87,7 @@ class WindowsServices:
         except WindowsError as error:
             # It may have been told all the same, and then it is no refusal.
             self._windows.forget()
-            if self.show([name])[0].active_state not in TOLD[verb]:
+            if is_up(self.show([name])[0]) != (verb == "start"):
                 raise Refused(f"{name} was not told to {verb}: {error}") from error
 
 

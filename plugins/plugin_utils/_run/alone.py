@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, heard_in
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, as_act
@@ -29,8 +29,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
     READINGS,
     TRIES,
     at_once,
-    host_options,
     idle_options,
+    look_at,
     machine_looks,
     with_acts,
 )
@@ -160,10 +160,8 @@ class Pass:
         world.update(hosts={self.name: own}, balancers=self.seen["balancers"])
         self.observed = observe(read_document(plain(world)))
         self.host = self.observed.hosts[self.name]
-        for record in self.host.observation.holds or ():
-            # Also those of events that a person has made up.
-            for entry in record.events.values():
-                self.host.heard |= heard_by(record.kind, record.name, entry.details, self.host.ports)
+        # Also those of events that a person has made up.
+        self.host.heard |= heard_in(own.get("holds") or (), self.host.ports)
         self.drain = judge_drain(self.host, now)
         self.step: StepJson | None = last["step"]
         self.result, self.trouble = self._judge()
@@ -301,11 +299,8 @@ class Pass:
 
     def look(self, seconds: float = GLANCE, **more: Any) -> Turn:
         """A look at the host itself. C(seconds): how long its metadata service may take."""
-        observation = self.host.observation
         ports = self.host.ports if self.last["role"] == "drain_host" else []
-        known = self.host.settings.resource_name or observation.resource_name
-        options = host_options(max(seconds, self.used.get("observe_timeout") or 0.0), ports, known, **more)
-        return {"name": f"look at {self.name}", "options": options, "read_at": observation.at, "tries": TRIES}
+        return {**look_at(self.host, max(seconds, self.used.get("observe_timeout") or 0.0), ports=ports, **more), "tries": TRIES}
 
     def turns(self, *turns: Turn, pause: float = 0.0) -> Json:
         return {"turns": {self.name: list(turns)}, "pause": pause}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import why_not_approve
+from ansible_collections.graceful.azure.plugins.module_utils._events import sort_for_approval, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -114,19 +114,12 @@ def progress_outside(
     if is_unreachable(seen) or is_failed(seen):
         why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
         return {"ids": [], "absent": [], "refused": why, "result": {}}
-    shown = {fold(event["event_id"]): event for event in seen.get("events") or ()}
-    wanted = list(event_ids) or [event["event_id"] for event in shown.values()]
-    ids: list[str] = []
-    not_approved: list[Json] = []
-    refused: list[str] = []
-    for event_id in wanted:
-        event = shown.get(fold(event_id))
-        if event is None or event["event_status"] == "Started":
-            not_approved.append({"event_id": event_id, "reason": "started" if event else "absent"})
-            continue
-        ids.append(event["event_id"])
-        is_ours = resource_name.lower() in {name.lower() for name in event["resources"]}
-        refused.extend(why for _option, why in why_not_approve(event, is_ours, resource_name, ready_resources or [resource_name], None))
-    result = judge(wanted, {**sent, "approved": list(sent.get("approved") or ()), "not_approved": not_approved})
+    shown = seen.get("events") or ()
+    wanted = list(event_ids) or [event["event_id"] for event in shown]
+    ids, not_approved, found = sort_for_approval(
+        shown, wanted, lambda event: resource_name.lower() in map(str.lower, event["resources"]), resource_name, ready_resources or [resource_name]
+    )
+    result = judge(wanted, {**sent, "not_approved": not_approved})
     absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]
-    return {"ids": ids, "absent": absent, "refused": f"{'; '.join(refused)}. Nothing was approved." if refused else "", "result": result}
+    refused = f"{'; '.join(why for _option, why, _ours in found)}. Nothing was approved." if found else ""
+    return {"ids": ids, "absent": absent, "refused": refused, "result": result}

@@ -65,8 +65,9 @@ def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
     if options["threshold"] < 1:
         yield "threshold", "%d is not a whole number from 1 up; give the figure of the balancer's probe" % options["threshold"]
     for option in ("responder_port", "responder_untouched_port"):
-        if options.get(option) is not None and port_mistake(options[option]):
-            yield option, port_mistake(options[option])
+        mistake = "" if options.get(option) is None else port_mistake(options[option])
+        if mistake:
+            yield option, mistake
     for option in NEEDS["command"]:
         command = options.get(option)
         try:

@@ -381,4 +381,4 @@ def test_only_clusters_that_tell_names_are_asked_in_the_first_pass():
         return [turn["options"].get("marks") for turn in first_turns(model.settings)["web1"] if "ports" in turn["options"]]
 
     assert marks(Model(hosts=1, drain_host={"steps": steps})) == [[{"type": "pacemaker", "name": "ha", "node": None}]]
-    assert marks(Model(hosts=1)) == [None]
+    assert marks(Model(hosts=1)) == [[]]

@@ -193,6 +193,13 @@ class TestApprovedWithoutTheHost:
         event = {"event_id": "E1", "event_type": "Reboot", "event_status": "Scheduled", "resources": ["web1"], **event}
         return approve_event.progress_outside({"events": [event]}, SKIPPED, ["e1"], list(ready), "web1", "web3")
 
+    def test_one_that_has_started(self):
+        """It needs no approval. That of others is told as theirs."""
+        told = self.told(event_status="Started")
+        assert (told["ids"], told["refused"], told["result"]["not_approved"]) == ([], "", [{"event_id": "E1", "reason": "started"}])
+        told = self.told(event_status="Started", resources=["web2"])
+        assert "names 'web2' and not this host, which is 'web1'" in told["refused"] and told["result"]["not_approved"] == []
+
     def test_one_that_may_be(self):
         told = self.told(ready=["WEB1", "web2"], resources=["web1", "web2"])
         assert told["ids"] == ["E1"] and not told["refused"]

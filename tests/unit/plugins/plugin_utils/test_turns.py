@@ -34,7 +34,7 @@ def make_model():
 
 def waits(outcome):
     """For how long each host that is looked at waits for news."""
-    return {name: turn["options"]["wait"] for name, turns in outcome["turns"].items() for turn in turns if "machine" not in turn and "options" in turn}
+    return {name: turn["options"].get("wait", 0.0) for name, turns in outcome["turns"].items() for turn in turns if "machine" not in turn and "options" in turn}
 
 
 def balancer(model):
