@@ -33,11 +33,6 @@ options:
     default: begin
 """
 
-EXAMPLES = r"""
-- name: Begin
-  graceful.azure.alone:
-    role: drain_host
-  register: graceful_azure_alone
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

@@ -29,10 +29,6 @@ options:
     type: str
 """
 
-EXAMPLES = r"""
-- name: Refuse what cannot be right
-  graceful.azure.check_awx_setup:
-  register: setup
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

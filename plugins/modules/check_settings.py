@@ -55,10 +55,6 @@ options:
     type: path
 """
 
-EXAMPLES = r"""
-- name: Check what the responder needs
-  graceful.azure.check_settings:
-    role: responder
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

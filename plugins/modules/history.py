@@ -29,10 +29,6 @@ options:
     type: path
 """
 
-EXAMPLES = r"""
-- name: Show what happened in this year
-  graceful.azure.history:
-    folder: /var/log/graceful-azure/reports
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

@@ -52,13 +52,7 @@ author:
   - The graceful.azure authors (@graceful-azure)
 """
 
-EXAMPLES = r"""
-- name: Look at the host
-  graceful.azure.machine:
-    call: host_observation
-    args:
-      ports: [80]
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """
 

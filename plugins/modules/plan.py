@@ -41,11 +41,6 @@ options:
     default: false
 """
 
-EXAMPLES = r"""
-- name: Plan one pass
-  graceful.azure.plan:
-  run_once: true
-  register: graceful_azure_plan
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

@@ -32,12 +32,6 @@ options:
       released: Say what was given back for this host, and which events still name it.
 """
 
-EXAMPLES = r"""
-- name: Decide what is shown and what is released
-  graceful.azure.plan_by_hand:
-    phase: release
-  run_once: true
-  register: graceful_azure_held
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

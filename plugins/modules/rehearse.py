@@ -47,11 +47,6 @@ options:
     type: str
 """
 
-EXAMPLES = r"""
-- name: Show what came of it
-  graceful.azure.rehearse:
-    phase: table
-  run_once: true
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

@@ -30,11 +30,6 @@ options:
     type: int
 """
 
-EXAMPLES = r"""
-- name: See what was decided in the third pass, and why
-  graceful.azure.replay:
-    journal: /tmp/journal
-    number: 3
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

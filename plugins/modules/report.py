@@ -31,11 +31,6 @@ options:
     required: true
 """
 
-EXAMPLES = r"""
-- name: Write the reports of the last night
-  graceful.azure.report:
-    journal: /var/log/graceful-azure/passes.jsonl
-    folder: /var/www/reports
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """

@@ -57,15 +57,6 @@ options:
     type: path
 """
 
-EXAMPLES = r"""
-- name: Act on hosts and balancers and look at them
-  graceful.azure.turn:
-    turn: "{{ turn }}"
-  delegate_to: "{{ turn.machine | default(omit) }}"
-  loop: "{{ graceful_azure_plan.turns[inventory_hostname] }}"
-  loop_control:
-    loop_var: turn
-  register: graceful_azure_turns
-"""
+EXAMPLES = r""" # """
 
 RETURN = r""" # """
