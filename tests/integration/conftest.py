@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.patience import until
 from tests.support.processes import helper_folders, helpers, marked_helpers
+from tests.support.roles import RoleBed
 from tests.support.site import Site
 
 
@@ -20,6 +21,20 @@ def make_site(tmp_path):
     site = Site(tmp_path)
     yield site
     site.close()
+
+
+@pytest.fixture(scope="module")
+def whole_bed(tmp_path_factory, request):
+    """For roles. What its HAProxies have besides is in C(BED) of the file."""
+    bed = RoleBed(tmp_path_factory.mktemp("bed"), *getattr(request.module, "BED", ()))
+    yield bed
+    bed.close()
+
+
+@pytest.fixture
+def bed(whole_bed):
+    whole_bed.reset()
+    return whole_bed
 
 
 @pytest.fixture(scope="session", autouse=True)

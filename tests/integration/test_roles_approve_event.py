@@ -6,23 +6,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.support.roles import RoleBed
-
-
-@pytest.fixture(scope="module")
-def whole_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"))
-    yield bed
-    bed.close()
-
-
-@pytest.fixture
-def bed(whole_bed):
-    whole_bed.reset()
-    return whole_bed
-
 
 def approve(*event_ids, **variables):
     ids = {"approve_event_event_ids": list(event_ids)} if event_ids else {}

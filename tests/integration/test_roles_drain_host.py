@@ -14,19 +14,6 @@ from tests.support.ports import free_port
 from tests.support.roles import RoleBed, duties, haproxy
 
 
-@pytest.fixture(scope="module")
-def whole_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"))
-    yield bed
-    bed.close()
-
-
-@pytest.fixture
-def bed(whole_bed):
-    whole_bed.reset()
-    return whole_bed
-
-
 def take_out(bed, *balancers):
     """What the role load_balancer does, without its cost."""
     for balancer in balancers or ("lb1",):

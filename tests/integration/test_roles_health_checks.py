@@ -8,25 +8,11 @@ from __future__ import annotations
 
 import threading
 
-import pytest
+from tests.support.roles import duties, haproxy
 
-from tests.support.roles import RoleBed, duties, haproxy
-
+BED = "  option httpchk GET /\n", "check inter 200ms rise 2 fall 2"
 READY, DRAIN = 0, 8
 WAITS = "www/web1 waits in drain until HAProxy's health check passes (DOWN"
-
-
-@pytest.fixture(scope="module")
-def whole_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"), "  option httpchk GET /\n", "check inter 200ms rise 2 fall 2")
-    yield bed
-    bed.close()
-
-
-@pytest.fixture
-def bed(whole_bed):
-    whole_bed.reset()
-    return whole_bed
 
 
 OUT = ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], **duties(haproxy(state="maint"))})

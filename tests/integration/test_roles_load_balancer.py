@@ -13,20 +13,7 @@ import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
 
-from tests.support.roles import RoleBed, duties, haproxy
-
-
-@pytest.fixture(scope="module")
-def whole_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"))
-    yield bed
-    bed.close()
-
-
-@pytest.fixture
-def bed(whole_bed):
-    whole_bed.reset()
-    return whole_bed
+from tests.support.roles import duties, haproxy
 
 
 def out(*event_ids, **more):

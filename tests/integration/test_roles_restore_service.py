@@ -11,21 +11,7 @@ import json
 import pytest
 import yaml
 
-from tests.support.roles import RoleBed, duties, haproxy
-
-
-@pytest.fixture(scope="module")
-def whole_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"))
-    yield bed
-    bed.close()
-
-
-@pytest.fixture
-def bed(whole_bed):
-    whole_bed.reset()
-    return whole_bed
-
+from tests.support.roles import duties, haproxy
 
 SERVICES = duties(haproxy(), "app", "db")
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import socket
@@ -50,12 +51,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from tests.support.killed import Killed, hold_killed
+
 PATH = "/run/haproxy/admin.sock"
 FLAGS = {READY: 0, DRAIN: F_DRAIN, MAINT: F_MAINT}
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of the code catches it."""
 
 
 class Model:
@@ -759,43 +758,7 @@ class TestCondition:
         assert condition_of(record, look.servers["b", "s"], look.process) == LOST
 
 
-class Limited:
-    """A store or a balancer that is killed before or after its n-th act."""
-
-    def __init__(self, target, budget, acts):
-        self._target, self._budget, self._acts = target, budget, acts
-
-    def __getattr__(self, name):
-        value = getattr(self._target, name)
-        if name not in self._acts:
-            return value
-
-        def act(*args):
-            self._budget.spend()
-            result = value(*args)
-            self._budget.spend()
-            return result
-
-        return act
-
-
-class Budget:
-    def __init__(self, left):
-        self.left = left
-
-    def spend(self):
-        if self.left == 0:
-            raise Killed
-        self.left -= 1
-
-
-def killed_hold(model, store, budget, **more):
-    """A hold that is killed when its budget is spent; whether it came to its end."""
-    budget = Budget(budget)
-    with contextlib.suppress(Killed):
-        hold(Limited(model, budget, ("set_state", "check_first", "look")), Limited(store, budget, ("replace", "write", "delete")), **more)
-        return True
-    return False
+killed_hold = functools.partial(hold_killed, hold, ("set_state", "check_first", "look"))
 
 
 class TestKilled:

@@ -42,12 +42,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._new_connections im
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
 
 from tests.support.calls import call
+from tests.support.killed import Killed
 from tests.support.patience import patient
 from tests.support.ports import listener
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of the code catches it."""
 
 
 class DyingStore(Store):

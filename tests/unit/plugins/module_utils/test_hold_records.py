@@ -33,6 +33,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.killed import Killed
 from tests.support.patience import patient
 
 # Some of it runs as another user.
@@ -75,10 +76,6 @@ def put(store, record):
     with store.locked(create=True):
         store.write(record)
     return store.path(record["kind"], record["subject"])
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of the code catches it."""
 
 
 class TestRecord:

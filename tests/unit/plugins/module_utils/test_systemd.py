@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
 import shutil
 import stat
@@ -30,9 +30,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing of the code catches it."""
+from tests.support.killed import hold_killed
 
 
 class Model:
@@ -664,42 +662,7 @@ class TestCheckMode:
             assert predicted == hold(model, store, services, ids, present)
 
 
-class Limited:
-    """A store or a systemd that is killed before or after its n-th act."""
-
-    def __init__(self, target, budget, acts):
-        self._target, self._budget, self._acts = target, budget, acts
-
-    def __getattr__(self, name):
-        value = getattr(self._target, name)
-        if name not in self._acts:
-            return value
-
-        def act(*args):
-            self._budget.spend()
-            result = value(*args)
-            self._budget.spend()
-            return result
-
-        return act
-
-
-class Budget:
-    def __init__(self, left):
-        self.left = left
-
-    def spend(self):
-        if self.left == 0:
-            raise Killed
-        self.left -= 1
-
-
-def killed_hold(model, store, budget, **more):
-    budget = Budget(budget)
-    with contextlib.suppress(Killed):
-        hold(Limited(model, budget, ("show", "stop", "start")), Limited(store, budget, ("replace", "write", "delete")), **more)
-        return True
-    return False
+killed_hold = functools.partial(hold_killed, hold, ("show", "stop", "start"))
 
 
 class TestKilled:
