@@ -10,12 +10,12 @@ list. C(rule_for) finds the rule that decides for an event, and needs a list wit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -74,15 +74,6 @@ UNASKED: Rule = {**_DEFAULTS, "name": "built-in: a rule cannot be asked of it", 
 BUILT_IN = tuple(rule["name"] for rule in (_KNOWN, _UNKNOWN, UNASKED))
 
 
-def _seconds(value: Any) -> float | None:
-    """A number of seconds, 0 or more; None for anything else. It may be a text, because templates yield only texts before core 2.19."""
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
-
-
 def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
     mistakes = []
     unknown = sorted(str(key) for key in rule if key not in _DEFAULTS and key != "name")
@@ -93,7 +84,7 @@ def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
         if value not in choices:
             mistakes.append(f"{label}: {key} {value!r} is not one of {', '.join(choices)}")
     lead_time = rule.get("lead_time")
-    if lead_time not in (None, "") and _seconds(lead_time) is None:
+    if lead_time not in (None, "") and mistake_in_seconds(lead_time):
         mistakes.append(f"{label}: lead_time {lead_time!r} is not a number of seconds from 0 up")
     when = rule.get("when")
     if when is not None:
@@ -133,7 +124,13 @@ def rules_of(value: str | list[RuleGiven] | None) -> list[RuleGiven]:
     """The list of rules for the value of a variable that has no mistakes: a list, or the name of a preset."""
     if isinstance(value, str) and value:
         return PRESETS[value]
-    return [{**rule, "lead_time": _seconds(rule["lead_time"])} if isinstance(rule.get("lead_time"), str) else rule for rule in value or ()]
+    return [_read(rule) for rule in value or ()]
+
+
+def _read(rule: RuleGiven) -> RuleGiven:
+    """Before core 2.19, templates yield only texts."""
+    told = rule.get("lead_time")
+    return {**rule, "lead_time": float(told) if told else None} if isinstance(told, str) else rule
 
 
 def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
