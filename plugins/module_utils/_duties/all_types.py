@@ -27,95 +27,60 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 
-# Only the file that is needed is loaded, because each run of a module starts Python anew. Ansible sends what is imported by its name.
-
-
-def _haproxy() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy
-
-    return haproxy
-
-
-def _nginx() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx
-
-    return nginx
-
-
-def _health_probe() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe
-
-    return health_probe
-
-
-def _azure_load_balancer() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer
-
-    return azure_load_balancer
-
-
-def _tasks() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import tasks
-
-    return tasks
-
-
-def _service() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import service
-
-    return service
-
-
-def _iis() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import iis
-
-    return iis
-
-
-def _cluster() -> ModuleType:
-    from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster
-
-    return cluster
-
-
-class File(NamedTuple):
-    """A file of duties: how it is loaded, and the names of its C(CALLS)."""
-
-    load: Callable[[], ModuleType]
-    calls: tuple[str, ...]
-
-
-# By their types. All members of clusters are in one file.
+# The files of duties, each with the names of its C(CALLS). A file has the name of its type, but all members of clusters are in one.
+MEMBERS = "cluster"
 FILES = {
-    "haproxy": File(_haproxy, ("haproxy_hold", "haproxy_info")),
-    "nginx": File(_nginx, ("nginx_hold", "nginx_info")),
-    "health_probe": File(_health_probe, ("health_probe_hold", "health_probe_info")),
-    "azure_load_balancer": File(_azure_load_balancer, ("azure_load_balancer_hold", "azure_load_balancer_info")),
-    "tasks": File(_tasks, ("task_hold",)),
-    "service": File(_service, ("service_hold",)),
-    "iis": File(_iis, ("iis_hold",)),
+    "haproxy": ("haproxy_hold", "haproxy_info"),
+    "nginx": ("nginx_hold", "nginx_info"),
+    "health_probe": ("health_probe_hold", "health_probe_info"),
+    "azure_load_balancer": ("azure_load_balancer_hold", "azure_load_balancer_info"),
+    "tasks": ("task_hold",),
+    "service": ("service_hold",),
+    "iis": ("iis_hold",),
+    MEMBERS: ("cluster_hold",),
 }
-MEMBERS = File(_cluster, ("cluster_hold",))
+
+
+def load(file: str) -> ModuleType:
+    """Only the file that is needed is loaded, because each run of a module starts Python anew. Ansible sends what is imported by its name."""
+    found: ModuleType
+    if file == "haproxy":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as found
+    elif file == "nginx":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import nginx as found
+    elif file == "health_probe":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as found
+    elif file == "azure_load_balancer":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import azure_load_balancer as found
+    elif file == "tasks":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import tasks as found
+    elif file == "service":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import service as found
+    elif file == "iis":
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import iis as found
+    else:
+        from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster as found
+    return found
 
 
 def types() -> list[str]:
-    return [*FILES, *MEMBERS.load().DUTIES]
+    return [*(file for file in FILES if file != MEMBERS), *load(MEMBERS).DUTIES]
 
 
 def class_of(kind: str) -> type[Duty] | None:
     """The class of a type; None if there is no such type."""
-    found: type[Duty] | None = FILES.get(kind, MEMBERS).load().DUTIES.get(kind)
+    found: type[Duty] | None = load(kind).DUTIES.get(kind)
     return found
 
 
 def calls() -> dict[str, Callable[[], Call]]:
     """What a machine can be asked about its duties, by its name: functions that load it."""
 
-    def load(file: File, name: str) -> Call:
-        found: Call = file.load().CALLS[name]()
+    def load_call(file: str, name: str) -> Call:
+        found: Call = load(file).CALLS[name]()
         return found
 
-    return {name: functools.partial(load, file, name) for file in (*FILES.values(), MEMBERS) for name in file.calls}
+    return {name: functools.partial(load_call, file, name) for file, names in FILES.items() for name in names}
 
 
 class Entry(NamedTuple):

@@ -51,7 +51,7 @@ ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, 
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 DUTIES = ("health_probe", *(kind for kind, duty in ON_HOST.items() if duty.windows))
 """The types of duties of a Windows host."""
-CALLS = ("approval_hold", "hold_repair", "host_observation", "wait_for_answer", *(call for kind in DUTIES for call in FILES[kind].calls))
+CALLS = ("approval_hold", "hold_repair", "host_observation", "wait_for_answer", *(call for kind in DUTIES for call in FILES[kind]))
 """What a Windows host can be asked (C(_handle.py))."""
 
 
@@ -199,10 +199,6 @@ def _duty(windows: Windows, params: Options) -> Json:
     return dict(duty.run(params, WindowsMachine(windows, params, windows.check_mode)))
 
 
-def _duty_info(windows: Windows, params: Options) -> Json:
-    return dict(duty_info.run(params, WindowsMachine(windows, params, True)))
-
-
 def _connections(windows: Windows, params: Options) -> Json:
     def records(state_dir: str) -> list[Json]:
         windows.want(folder=state_dir)
@@ -215,7 +211,7 @@ def _connections(windows: Windows, params: Options) -> Json:
 MODULES: dict[str, tuple[ModuleType, Options, Callable[[Windows, Options], Json]]] = {
     "connections_info": (connections_info, {}, _connections),
     "duty": (duty, {"required_if": duty.REQUIRED_IF}, _duty),
-    "duty_info": (duty_info, {}, _duty_info),
+    "duty_info": (duty_info, {}, lambda windows, params: dict(duty_info.run(params, WindowsMachine(windows, params, True)))),
     "scheduled_events_approve": (scheduled_events_approve, {}, _approve),
     "scheduled_events_info": (scheduled_events_info, {}, _info),
     "scheduled_events_wait": (scheduled_events_wait, {}, _wait),

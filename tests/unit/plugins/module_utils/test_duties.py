@@ -47,10 +47,10 @@ class TestEntries:
         traffic = {kind for kind in all_types.types() if all_types.class_of(kind).traffic}
         assert traffic == {"haproxy", "nginx", "health_probe", "azure_load_balancer"}
 
-    @pytest.mark.parametrize("file", [*all_types.FILES.values(), all_types.MEMBERS])
+    @pytest.mark.parametrize("file", all_types.FILES)
     def test_the_list_names_the_calls_of_each_file(self, file):
         """They are known before a file is loaded."""
-        assert set(file.load().CALLS) == set(file.calls)
+        assert set(all_types.load(file).CALLS) == set(all_types.FILES[file])
 
     @pytest.mark.parametrize("kind", all_types.types())
     def test_their_options_are_those_of_the_settings(self, kind):
@@ -153,7 +153,7 @@ class Door(Bell):
 def make_world(monkeypatch):
     made_up = SimpleNamespace(DUTIES={"bell": Bell, "door": Door}, CALLS={})
     monkeypatch.setattr(all_types, "FILES", {})
-    monkeypatch.setattr(all_types, "MEMBERS", all_types.File(lambda: made_up, ()))
+    monkeypatch.setattr(all_types, "load", lambda file: made_up)
     monkeypatch.setattr(Bell, "world", {"door": "in", "bell": "in", "gong": "in", "acts": [], "asked": []})
     return Bell.world
 
