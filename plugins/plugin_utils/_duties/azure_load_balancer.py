@@ -32,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_changed, is_failed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, is_failed, is_unreachable, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
@@ -140,19 +140,12 @@ class AzureLoadBalancer(TrafficDuty):
         addresses = act.get("addresses") or ()
         out = direction == "out"
         in_rotation = out and any(address["admin_state"] != DOWN for address in addresses)
-        conflicts = gathered(acts, "conflicts")
         if failed:
             reason = str(act.get("msg") or "Azure was not asked")
         else:
             waits = [*(act.get("refused") or ()), *([act["waiting_for"]] if act.get("waiting_for") else [])]
-            reason = joined([*waits, *conflicts]) or _state(settings, addresses)
-        return {
-            "done": not failed and bool(act.get("done")) and not in_rotation,
-            "changed": any(map(is_changed, acts)),
-            "reason": reason,
-            "failed_hosts": [CONTROLLER] if failed else [],
-            "conflicts": conflicts,
-        }
+            reason = joined([*waits, *gathered(acts, "conflicts")]) or _state(settings, addresses)
+        return role_result(not failed and bool(act.get("done")) and not in_rotation, reason, acts, [CONTROLLER] if failed else [])
 
     def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT

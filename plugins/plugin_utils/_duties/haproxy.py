@@ -199,7 +199,7 @@ class Haproxy(ServersDuty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         out, hosts = direction == "out", settings["hosts"]
         # If no machine runs HAProxy, nobody knows where the traffic goes.
-        nowhere = out and _is_absent(acts, hosts)
+        nowhere = out and sum(bool(act.get("absent")) for act in acts) == len(hosts)
         in_rotation = out and any(is_in_rotation(server) for server in gathered(acts, "servers"))
         waits = bool(gathered(acts, "waiting_for"))
         trouble = ["No" + runs_nowhere(hosts)[2:] + "."] if nowhere else []
@@ -311,10 +311,6 @@ class Haproxy(ServersDuty):
         # The machine behind it may be gone for good: HAProxy's checks decide when it gets requests.
         of_record = {"server": record["subject"]["server"], "backends": [record["subject"]["backend"]], "await_checks": False}
         return "haproxy_hold", dict(of_record, socket=options["socket"], absent=options["absent"], state="absent")
-
-
-def _is_absent(results: Iterable[Result], machines: Sequence[str]) -> bool:
-    return sum(bool(result.get("absent")) for result in results) == len(machines)
 
 
 def _places(

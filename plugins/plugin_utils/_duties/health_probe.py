@@ -60,9 +60,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     UNREACHABLE,
     RoleResult,
     gathered,
-    is_changed,
     is_failed,
     is_unreachable,
+    role_result,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
@@ -217,13 +217,8 @@ class HealthProbe(TrafficDuty):
             trouble = [str(act.get("msg") or "the host was not asked")]
         else:
             trouble = [*waits, *gathered(acts, "conflicts")]
-        return {
-            "done": not failed and not waits and not passing and (bool(answers) or not out),
-            "changed": any(map(is_changed, acts)),
-            "reason": joined(trouble) or _state(answers, out),
-            "failed_hosts": [settings["host"]] if failed else [],
-            "conflicts": gathered(acts, "conflicts"),
-        }
+        done = not failed and not waits and not passing and (bool(answers) or not out)
+        return role_result(done, joined(trouble) or _state(answers, out), acts, [settings["host"]] if failed else [])
 
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
         pools = _pools(asked)

@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding, own_file
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place, Traffic
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_changed, is_unreachable
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import UNREACHABLE, RoleResult, is_unreachable, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json, Options, Result, StepGroup, StepJson
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class TrafficTasks(TrafficDuty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         """C(acts): the result of M(graceful.azure.task_hold), with C(file) if the task file must run first."""
         if not acts:
-            return {"done": False, "changed": False, "reason": "its task files have not begun", "failed_hosts": [], "conflicts": []}
+            return role_result(False, "its task files have not begun")
         hold = acts[0]
         if is_unreachable(hold):
             reason = UNREACHABLE
@@ -93,13 +93,7 @@ class TrafficTasks(TrafficDuty):
             reason = "the host is out"
         else:
             reason = "the host stays out for other events" if hold.get("held_by") else "the host is not held"
-        return {
-            "done": not (hold.get("file") or is_unreachable(hold)),
-            "changed": any(map(is_changed, acts)),
-            "reason": reason,
-            "failed_hosts": [],
-            "conflicts": [],
-        }
+        return role_result(not (hold.get("file") or is_unreachable(hold)), reason, acts)
 
     def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
         held_by = frozenset(key for record in settings["records"] for key in host.task_holds(record))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
@@ -199,4 +199,4 @@ class TrafficDuty(Duty):
 
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         """The C(load_balancer_result)."""
-        return {"done": True, "changed": False, "reason": "no load balancer knows this host", "failed_hosts": [], "conflicts": []}
+        return role_result(True, "no load balancer knows this host")

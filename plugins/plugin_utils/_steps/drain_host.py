@@ -12,9 +12,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     NOTHING,
     UNREACHABLE,
     RoleResult,
-    is_changed,
     is_done,
     is_unreachable,
+    role_result,
     still_held,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
@@ -39,18 +39,9 @@ def judge(
     """
     of_steps = _steps_left(steps)
     left = [*busy, *of_steps]
-    conflicts = list(steps.get("conflicts") or ())
     still = still_held(held_by)
-    said = [*([f"not {state}"] if left else still or [state]), *left, *(still if left else ()), *conflicts]
-    return {
-        "done": not busy and is_done(steps),
-        "changed": is_changed(steps),
-        "reason": f"{host} is {joined(said)}",
-        "failed_hosts": list(failed_hosts),
-        "conflicts": conflicts,
-        "left": left,
-        "waiting_for": of_steps,
-    }
+    said = [*([f"not {state}"] if left else still or [state]), *left, *(still if left else ()), *(steps.get("conflicts") or ())]
+    return role_result(not busy and is_done(steps), f"{host} is {joined(said)}", [steps], failed_hosts, left=left, waiting_for=of_steps)
 
 
 def _steps_left(steps: Result) -> list[str]:

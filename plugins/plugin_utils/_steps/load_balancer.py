@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Result
 
@@ -69,10 +69,5 @@ def _goes_on(result: RoleResult, direction: str, acts: Iterable[Result]) -> bool
 def _after(before: RoleResult, result: RoleResult) -> RoleResult:
     """One result for a balancer and those before it. Its reason names the balancers that are not done, if there are any."""
     done = before["done"] and result["done"]
-    return {
-        "done": done,
-        "changed": before["changed"] or result["changed"],
-        "reason": joined(each["reason"] for each in (before, result) if each["done"] == done),
-        "failed_hosts": before["failed_hosts"] + result["failed_hosts"],
-        "conflicts": before["conflicts"] + result["conflicts"],
-    }
+    reason = joined(each["reason"] for each in (before, result) if each["done"] == done)
+    return role_result(done, reason, (before, result), before["failed_hosts"] + result["failed_hosts"])

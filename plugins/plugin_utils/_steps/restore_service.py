@@ -16,10 +16,10 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     UNREACHABLE,
     RoleResult,
     gathered,
-    is_changed,
     is_done,
     is_skipped,
     is_unreachable,
+    role_result,
     still_held,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
@@ -74,15 +74,9 @@ def judge(
     still = still_held(held_by)
     is_unanswered = is_done(steps) and not is_unreachable(answer) and not may_go_back(steps, answer)
     state = ["not restored", *([STAYS_OUT] if is_unanswered else ())] if left else still or ["restored"]
-    return {
-        "done": not left,
-        "changed": is_changed(steps) or is_changed(given_back) or is_changed(last),
-        "reason": f"{host} is {joined([*state, *left, *(still if left else ()), *conflicts])}",
-        "failed_hosts": list(given_back.get("failed_hosts") or ()),
-        "conflicts": conflicts,
-        "left": left,
-        "unanswered": is_unanswered,
-    }
+    reason = f"{host} is {joined([*state, *left, *(still if left else ()), *conflicts])}"
+    failed_hosts = given_back.get("failed_hosts") or ()
+    return role_result(not left, reason, (steps, given_back, last), failed_hosts, conflicts=conflicts, left=left, unanswered=is_unanswered)
 
 
 def may_go_back(steps: Result = NOTHING, answer: Result = NOTHING) -> bool:

@@ -27,6 +27,12 @@ RoleResult = dict[str, Any]
 """The result of a role: C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), and what the role adds."""
 
 
+def role_result(done: bool, reason: str, acts: Sequence[Result] = (), failed_hosts: Iterable[str] = (), **more: Any) -> RoleResult:
+    """What a role has come to. C(acts): the results of what it did. C(more): what the role adds."""
+    changed, conflicts = any(map(is_changed, acts)), gathered(acts, "conflicts")
+    return {"done": done, "changed": changed, "reason": reason, "failed_hosts": list(failed_hosts), "conflicts": conflicts, **more}
+
+
 def is_unreachable(result: Result) -> bool:
     return bool(result.get("unreachable"))
 
@@ -76,13 +82,8 @@ def without_answer(results: Sequence[Result]) -> list[str]:
 def of_machines(machines: Sequence[str], acts: Sequence[Result], is_open: bool, said: Iterable[str]) -> RoleResult:
     """The result of a role that acts on the machines of a balancer. C(is_open): whether something is left to do there. C(said): phrases for the reason."""
     failed_hosts = without_answer(acts)
-    return {
-        "done": bool(machines) and {act["item"] for act in acts}.issuperset(machines) and not (failed_hosts or is_open),
-        "changed": any(map(is_changed, acts)),
-        "reason": " ".join(" ".join(said).split()),
-        "failed_hosts": failed_hosts,
-        "conflicts": gathered(acts, "conflicts"),
-    }
+    done = bool(machines) and {act["item"] for act in acts}.issuperset(machines) and not (failed_hosts or is_open)
+    return role_result(done, " ".join(" ".join(said).split()), acts, failed_hosts)
 
 
 def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:

@@ -21,13 +21,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     held_for,
     is_done,
     is_failed,
+    role_result,
     still_held,
     together,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, BalancerSettings, Result
 
-UNFINISHED: RoleResult = {"done": False, "changed": False, "reason": "the role did not come to its end", "failed_hosts": [], "conflicts": []}
+UNFINISHED = role_result(False, "the role did not come to its end")
 """The result of a step that failed."""
 COUNTING = ("steps", "last")
 """The parts of which each must be done before the next act of the same request is begun."""
