@@ -60,13 +60,7 @@ class HostMemory:
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None
-    warned_unanswered: bool = False
-    warned_unchecked: bool = False
-    warned_silenced: bool = False
-    warned_uncounted: bool = False
-    warned_udp: bool = False
-    warned_doubts: bool = False
-    warned_untold: bool = False
+    warned: list[str] = field(default_factory=list)  # of what people were warned, see status.py
 
 
 @dataclass
@@ -126,11 +120,11 @@ class Memory:
 def read_memory(found: Json, names: Iterable[str]) -> Memory:
     """The memory of the former pass, with an entry for each of these hosts."""
     found = copy.deepcopy(found)
-    hosts = found.get("hosts") or {}
+    hosts, events = found.get("hosts") or {}, found.get("events") or {}
     return Memory(
         first_found=found.get("first_found"),
         hosts={name: _read_host(hosts.get(name) or {}, f"memory of {name}") for name in names},
-        events={key: _read_event(event, f"memory of event {key}") for key, event in (found.get("events") or {}).items()},
+        events={key: typed(EventMemory, event, f"memory of event {key}", approving="approving_until" in event) for key, event in events.items()},
     )
 
 
@@ -139,10 +133,6 @@ def _read_host(found: Json, where: str) -> HostMemory:
     answer = (found["unanswered"] or "") if "unanswered" in found else None
     last = typed(LastStep, last, f"last step in {where}") if last else None
     return typed(HostMemory, found, where, last_step=last, answer=answer)
-
-
-def _read_event(found: Json, where: str) -> EventMemory:
-    return typed(EventMemory, found, where, approving="approving_until" in found)
 
 
 def write_memory(memory: Memory) -> Json:

@@ -18,7 +18,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     gone_at,
     is_seen_given_back,
     out_since,
-    silenced_by_own_tasks,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NOBODY
@@ -27,9 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status im
     Statuses,
     going_on_at,
     restoring_since,
-    unchecked_places,
-    untold,
-    warned_silence,
+    warned_of,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, joined
@@ -82,13 +79,7 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
-        warned_unanswered=memory.warned_unanswered or bool(warned_silence(host, decided.observed.run)),
-        warned_unchecked=memory.warned_unchecked or bool(unchecked_places(host)),
-        warned_silenced=memory.warned_silenced or bool(silenced_by_own_tasks(host)),
-        warned_uncounted=memory.warned_uncounted or bool(host.uncounted),
-        warned_udp=memory.warned_udp or bool(host.udp),
-        warned_doubts=memory.warned_doubts or bool(host.traffic.doubts),
-        warned_untold=memory.warned_untold or bool(untold(host)),
+        warned=sorted({*memory.warned, *(topic for topic, _sentence in warned_of(host, decided.observed.run))}),
     )
 
 

@@ -151,43 +151,44 @@ def _until_is(status: Status, event: Event | None) -> str:
 def warnings(decided: Decided) -> Iterator[str]:
     """Sentences that a person should know and that stop nothing, each once in a run."""
     for host in decided.observed.hosts.values():
-        silence = warned_silence(host, decided.observed.run)
-        if silence:
-            yield f"{host.name}: {silence.text}"
-        silenced = silenced_by_own_tasks(host)
-        if silenced and not host.memory.warned_silenced:
-            yield f"{host.name}: {silenced.text}"
-        if host.uncounted and not host.memory.warned_uncounted:
-            whence = "a balancer leads there, and graceful_azure_ports is not set" if host.is_told_its_ports else "graceful_azure_ports"
-            yield f"{host.name}: {'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
-        if host.udp and not host.memory.warned_udp:
-            ports = ", ".join(map(str, host.udp))
-            yield f"{host.name}: UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
-        if not (decided.observed.run.check or host.memory.warned_untold):
-            yield from (f"{host.name}: {sentence}" for sentence in untold(host))
-        if not host.memory.warned_doubts:
-            yield from (f"{host.name}: {sentence}" for sentence in host.traffic.doubts)
-        unchecked = unchecked_places(host)
-        if unchecked and not host.memory.warned_unchecked:
-            yield (
-                f"{host.name}: nothing tells whether it serves again after the event: {unchecked[0].balancer[0].title} has no health check of"
-                f" {', '.join(place.name for place in unchecked)}, and neither graceful_azure_health_url nor graceful_azure_health_port is set."
-                " It gets requests as soon as the event is over"
-            )
+        told = ((topic, sentence) for topic, sentence in warned_of(host, decided.observed.run) if topic not in host.memory.warned)
+        yield from (f"{host.name}: {sentence}" for _topic, sentence in told)
 
 
-def warned_silence(host: Host, run: Run) -> Reason | None:
+def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
+    """What a person should know of a host, and that stops nothing: pairs of a topic and a sentence."""
+    silence, silenced = _silence(host, run), silenced_by_own_tasks(host)
+    if silence:
+        yield "unanswered", silence.text
+    if silenced:
+        yield "silenced", silenced.text
+    if host.uncounted:
+        whence = "a balancer leads there, and graceful_azure_ports is not set" if host.is_told_its_ports else "graceful_azure_ports"
+        yield "uncounted", f"{'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
+    if host.udp:
+        ports = ", ".join(map(str, host.udp))
+        yield "udp", f"UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
+    if not run.check and any(event.prepares for event in host.events):
+        # In check mode, it is a mistake that nobody could tell that the host is out.
+        yield from (("untold", place.untold) for place in host.places if place.untold)
+    yield from (("doubts", sentence) for sentence in host.traffic.doubts)
+    unchecked = unchecked_places(host)
+    if unchecked:
+        yield (
+            "unchecked",
+            f"nothing tells whether it serves again after the event: {unchecked[0].balancer[0].title} has no health check of"
+            f" {', '.join(place.name for place in unchecked)}, and neither graceful_azure_health_url nor graceful_azure_health_port is set."
+            " It gets requests as soon as the event is over",
+        )
+
+
+def _silence(host: Host, run: Run) -> Reason | None:
     """That a host does not answer, if people are told so now and it goes out all the same. In check mode also without an event."""
-    if host.settings.restore_service.unanswered == "refuse" or host.memory.warned_unanswered:
+    if host.settings.restore_service.unanswered == "refuse":
         return None
     if host.unanswered and (host.events or run.check):
         return unanswered(host)
     return dead_in_rotation(host) if run.check else None
-
-
-def untold(host: Host) -> list[str]:
-    """Why nobody could tell that the host is out, if an event is about to take it out. In check mode, this is a mistake."""
-    return [place.untold for place in host.places if place.untold and any(event.prepares for event in host.events)]
 
 
 def unchecked_places(host: Host) -> list[Place]:
