@@ -451,13 +451,10 @@ class Addresses(Driver[Address]):
         things = [] if name is None else [(name, address, record_in(tags, pool, name))]
         if not self._request.present:
             former = [(each, None, record_in(tags, pool, each)) for each in recorded if each != name]
-            things += [thing for thing in former if self._takes_from(thing[2])]
+            things += [thing for thing in former if thing[2] is not None and self._request.taken_from(thing[2]["events"]) != thing[2]["events"]]
         if not any(thing[1:] != (None, None) for thing in things):
             raise AzureError(self._not_there(pool, body))
         return things
-
-    def _takes_from(self, record: Record | None) -> bool:
-        return record is not None and self._request.taken_from(record["events"]) != record["events"]
 
     def _would_drop(self, record: Record | None, address: Address | None) -> bool:
         """Whether the release ends with nothing to give back, and forgets the hold."""

@@ -230,13 +230,10 @@ class Haproxy:
         no server of its own cannot be asked, so that every backend counts as its user.
         """
         sticky = {name for name, row in seen.backends.items() if row.get("cookie")}
-        tables = {name for name in self._tables() if self._stores_server_id(name)}
+        tables = {name for name in re.findall(r"^# table: ([^,\s]+),", self.command("show table"), re.MULTILINE) if self._stores_server_id(name)}
         if tables - set(seen.backends_with_servers):
             return set(seen.backends_with_servers)
         return sticky | tables
-
-    def _tables(self) -> list[str]:
-        return re.findall(r"^# table: ([^,\s]+),", self.command("show table"), re.MULTILINE)
 
     def _stores_server_id(self, table: str) -> bool:
         # A filter that cannot be right: it is refused before the table is walked, however large that is, and for

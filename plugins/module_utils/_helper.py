@@ -134,7 +134,7 @@ def _go_on(name: str, handle: Handle, places: Sequence[str], says: int) -> NoRet
             signal.signal(number, signal.SIG_IGN)
         _let_go_of_files(says)
         os.chdir("/")
-        sys.meta_path.insert(0, FromMemory(_archives()))
+        sys.meta_path.insert(0, FromMemory([path for path in sys.path if os.path.isfile(path) and zipfile.is_zipfile(path)]))
         _hide(NAME)
         with Listener(name, places) as listener:
             says = _say(says, None)
@@ -200,10 +200,6 @@ class FromMemory:
     def exec_module(self, module: ModuleType) -> None:
         _is_package, path, source = self.sources[module.__name__]
         exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-
-
-def _archives() -> list[str]:
-    return [path for path in sys.path if os.path.isfile(path) and zipfile.is_zipfile(path)]
 
 
 def _hide(name: bytes) -> None:

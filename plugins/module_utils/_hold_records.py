@@ -252,7 +252,8 @@ class Store:
 
     def unchanged_for(self) -> float:
         """For how many seconds no record has come or gone, as the folder tells: for ever if there is none, or if the clock was set back since."""
-        return _ago(*self._times())
+        now, then = self._times()
+        return math.inf if then is None or then > now + CLOCK_SECONDS else max(0.0, now - then)
 
     # How the files are reached. Another platform has a store that reaches them otherwise.
 
@@ -315,10 +316,6 @@ class Store:
                     self.state_dir,
                 )
             self._sleep(0.02)
-
-
-def _ago(now: float, then: float | None) -> float:
-    return math.inf if then is None or then > now + CLOCK_SECONDS else max(0.0, now - then)
 
 
 def to_bytes(content: object) -> bytes:

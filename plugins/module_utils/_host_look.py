@@ -219,9 +219,8 @@ class Look:
         self.looks = 0 if busy else self.looks + 1
 
     def _has_news(self) -> bool:
-        return self._fingerprint() != self.params["known"] or self._is_idle()
-
-    def _is_idle(self) -> bool:
+        if self._fingerprint() != self.params["known"]:
+            return True
         return self.params["await_idle"] and self.looks >= LOOKS and self.monotonic() - self.began >= self.params["at_least"]
 
     def _fingerprint(self) -> str:

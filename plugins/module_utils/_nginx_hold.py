@@ -96,11 +96,6 @@ def key_of(server: Server) -> Key:
     return server.context, server.upstream, server.address, server.path
 
 
-def key_of_record(record: Record) -> Key:
-    subject = record["subject"]
-    return subject["context"], subject["upstream"], subject["server"], subject["file"]
-
-
 def name_of(key: Key) -> str:
     context, upstream, server, path = key
     return "%s/%s (%s, %s)" % (upstream, server, context, path)
@@ -117,11 +112,11 @@ def sort_records(records: list[Record], configuration: Configuration, process: M
     ours: dict[Key, Record] = {}
     others: list[Record] = []
     for record in records:
-        path = record["subject"]["file"]
+        subject, path = record["subject"], record["subject"]["file"]
         loaded_by = record.get(PROCESS) or {}
         is_its = process is not None and all(loaded_by.get(key) == value for key, value in process.items())
         if path in configuration.files or is_its or not os.path.exists(path):
-            ours[key_of_record(record)] = record
+            ours[subject["context"], subject["upstream"], subject["server"], subject["file"]] = record
         else:
             others.append(record)
     found, doubles = servers_of(configuration)

@@ -84,7 +84,7 @@ class HaproxyDuty(Duty):
                 raise
             details = dict(observe_absent(store), clock=self.machine.monotonic())
             return self.seen(OUT, False, held_by=_holders(self._mine(details["holds"])), details=details)
-        servers = [server for server in details["servers"] if self._is_mine(server)]
+        servers = [server for server in details["servers"] if is_named(self.given, server) or server["for_server"] == self._server]
         if not any(server["server"] == self._server for server in servers):
             return self.unseen(self._not_there(haproxy.path))
         ready = [server for server in servers if is_in_rotation(server)]
@@ -115,10 +115,6 @@ class HaproxyDuty(Duty):
 
     def _haproxy(self) -> Haproxy:
         return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
-
-    def _is_mine(self, server: dict[str, Any]) -> bool:
-        """Whether a server is the host's: by its name, or taken out together with that."""
-        return is_named(self.given, server) or server["for_server"] == self._server
 
     def _mine(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return [record for record in records if self._server in (record["subject"]["server"], record.get("for_server"))]

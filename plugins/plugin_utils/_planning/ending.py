@@ -271,15 +271,11 @@ def _needs_time(decided: Decided, host: Host) -> bool:
     in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
     if drain.busy or not drain.too_early or all(event.approved for event in in_hand):
         return False
-    if decided.observed.now - decided.observed.run.started >= _wait_for_quiet(host.settings.quiet):
+    if decided.observed.now - decided.observed.run.started >= 2 * host.settings.quiet + QUIET_PATIENCE:
         return False
     # This step also waits for that time, as long as a look would.
     too_short = step is not None and step.role == "drain_host" and drain.quiet_left > QUIET_SEEN
     return too_short or decided.needs_second_look(host)
-
-
-def _wait_for_quiet(quiet: float) -> float:
-    return 2 * quiet + QUIET_PATIENCE
 
 
 def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_is_over: bool) -> list[Message]:

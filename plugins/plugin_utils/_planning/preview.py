@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
@@ -58,14 +58,11 @@ def _counted(observed: Observed) -> Iterator[str]:
     for host in observed.hosts.values():
         if host.ports and host.is_told_its_ports:
             leading = dict.fromkeys(place.machine for place in host.places if not place.ports.isdisjoint(host.ports))
-            alike.setdefault((_listed("port", host.ports), ", ".join(leading) or "its balancer"), []).append(host.name)
+            ports = f"port{'s' if len(host.ports) > 1 else ''} {', '.join(map(str, host.ports))}"
+            alike.setdefault((ports, ", ".join(leading) or "its balancer"), []).append(host.name)
     for (ports, balancers), names in alike.items():
         leads = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there"
         yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports is not set)"
-
-
-def _listed(what: str, numbers: Sequence[int]) -> str:
-    return f"{what}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def not_looked_at(unread: Mapping[str, str], told: Collection[str]) -> list[str]:

@@ -333,10 +333,6 @@ class Pass:
         return {**base, **more}
 
     @property
-    def asks_for_answer(self) -> bool:
-        return bool(self.host.settings.restore_service.ask)
-
-    @property
     def held_for_others(self) -> bool:
         """Whether anything on the host is held for an event besides those that are given."""
         return bool(self.given) and not self.host.recorded <= set(map(fold, self.given))
@@ -387,7 +383,7 @@ def _first_release(this: Pass, state: str, unreachable: RoleResult) -> Json:
     observation = this.host.observation
     if observation.holds is None:
         return this.fail(observation.fatal) if observation.fatal else this.end(unreachable)
-    if state == "restored" and this.asks_for_answer and this.held_for_others and "balancers" not in this.notes:
+    if state == "restored" and this.host.settings.restore_service.ask and this.held_for_others and "balancers" not in this.notes:
         # Where its balancers keep it out for another event, too, nothing goes back, so it need not answer.
         return {"notes": {"balancers": True}, **this.turns(*_machines(this), this.look())}
     return this.take(this.release(state))
