@@ -259,8 +259,9 @@ def test_awx(site, tmp_path):
 
 def follow_awx(site, own, awx):
     (inventory,) = (text for _kind, text in blocks("docs/getting-started.md") if text.startswith("# inventory.yml"))
-    for name, address in re.findall(r"(\w+): {ansible_host: ([0-9.]+)}", inventory):
-        inventory = inventory.replace(address, site.address(name))
+    addresses = {address: site.address(name) for name, address in re.findall(r"(\w+): {ansible_host: ([0-9.]+)}", inventory)}
+    for written, meant in addresses.items():
+        inventory = inventory.replace(written, meant)
     # The application of the guests.
     inventory = inventory.replace("[80]", "[8080]").replace("127.0.0.1/health", "127.0.0.1:8080/health")
     awx.inventory = own.folder / "inventory.yml"
@@ -272,7 +273,7 @@ def follow_awx(site, own, awx):
     assert set(awx.project) == {"handle_events.yml", "holds.yml"}
 
     password = shlex.quote(awx.password)
-    secrets = {"CONTROLLER_PASSWORD=...": f"CONTROLLER_PASSWORD={password}", "--user watcher": f"--user watcher:{password}"}
+    replaced = {"CONTROLLER_PASSWORD=...": f"CONTROLLER_PASSWORD={password}", "--user watcher": f"--user watcher:{password}", **addresses}
     token, begun = None, False
     for kind, *said in steps("run-it.md", "A watcher, and AWX"):
         line = said[0]
@@ -283,7 +284,7 @@ def follow_awx(site, own, awx):
             # From the network, and here already.
             assert "awx.awx:24.6.1" in line and REPOSITORY in line
             continue
-        for written, meant in secrets.items():
+        for written, meant in replaced.items():
             line = line.replace(written, meant)
         if "WATCHER_TOKEN" in line:
             token = json.loads(re.findall(r'^{.*"token".*}$', own.terminal.text(), re.MULTILINE)[-1])["token"]
