@@ -327,7 +327,7 @@ def test_a_host_is_given_back_without_ansible(tmp_path):
     """By what the page says to type for HAProxy and for a health file, after a run was killed."""
     page = (ROOT / "docs" / "when-something-is-wrong.md").read_text().partition("### Without Ansible")[2].partition("\n### ")[0]
     (of_haproxy,) = (block for block in re.findall(r"^```shell\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if "set server" in block)
-    (of_file,) = re.findall(r"^\| `file` that means `out` \| `(.*)` \|", page, re.MULTILINE)
+    (of_file,) = re.findall(r"^\| `file`, `out` \| `(.*)` \|", page, re.MULTILINE)
     duties = "[{type: health_probe, action: file, file: /var/www/maintenance}, {type: haproxy, hosts: [lb1]}]"
     inventory = (
         f"web:\n  hosts:\n    web1:\n    web2:\n  vars:\n    graceful_azure_ports: [80]\n    graceful_azure_duties: {duties}\nbalancers:\n  hosts:\n    lb1:\n"
