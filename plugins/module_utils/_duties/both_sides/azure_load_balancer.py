@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, in_rotation
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ OPTIONS: Specs = {
     "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
     "address": {"type": "str"},
     "ip_address": {"type": "str"},
-    "quiet": QUIET,
     **ACCESS,
 }
 
