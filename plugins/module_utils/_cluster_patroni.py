@@ -22,6 +22,8 @@ LEADERS = ("leader", "standby_leader")
 MOVING = ("stopping", "stopped", "starting", "restarting")
 # States of a replica that can become the leader. Patroni 3.0.4 and later call it streaming.
 ABLE = ("running", "streaming")
+# Roles of replicas for which the leader waits with each write: by synchronous_mode, and by its value quorum from Patroni 4 on.
+SYNCHRONOUS = ("sync_standby", "quorum_standby")
 
 LOOK_SECONDS = 4.0
 # Patroni answers when the switchover is done. It goes on with it if nobody waits for the answer.
@@ -81,6 +83,8 @@ class Patroni(Member):
             left = "no other member is the leader yet"
         elif this.get("state") in MOVING and not (paused and this["state"] == "stopped"):
             left = "PostgreSQL on %s is %s, and must run again first" % (name, this["state"])
+        elif this.get("role") in SYNCHRONOUS:
+            left = self._needed_for_writes(name, [member for member in members if member["name"] not in (name, leader)])
         state = {
             "role": this.get("role"),
             "state": this.get("state"),
@@ -143,6 +147,19 @@ class Patroni(Member):
         replication = self._read("/patroni").get("replication")
         entries = [entry for entry in replication if isinstance(entry, dict)] if isinstance(replication, list) else []
         return {str(entry.get("application_name")) for entry in entries if entry.get("state") == "streaming"}
+
+    def _needed_for_writes(self, name: str, others: list[dict[str, Any]]) -> str | None:
+        """Whether the leader would refuse writes without this synchronous replica. C(others): the members that are neither."""
+        # Patroni never makes one with the tag nosync synchronous.
+        others = [member for member in others if not (member.get("tags") or {}).get("nosync")]
+        if not others or any(member.get("state") in ABLE for member in others):
+            # There is another one, or there are so few servers that no waiting helps.
+            return None
+        found = self._read("/config")
+        if not (found.get("synchronous_mode") and found.get("synchronous_mode_strict")):
+            return None
+        told = ", ".join(sorted(_described(member) for member in others))
+        return "without %s, the leader would refuse writes (synchronous_mode_strict): %s" % (name, told)
 
     def _name(self) -> str:
         given: str | None = self.options["member"]

@@ -125,6 +125,40 @@ def test_a_replica_is_out_while_another_leads():
     assert (seen.member, seen.ours, seen.left) == ("db2", True, None)
 
 
+STRICT = {"synchronous_mode": True, "synchronous_mode_strict": True}
+SYNC = changed(CLUSTER, "db2", role="sync_standby")
+
+
+def look_at_synchronous(cluster, config=STRICT):
+    tools = Tools(cluster, leads=False)
+    tools.answers["GET", "/config"] = (200, json.dumps(config))
+    return patroni(tools, member="db2").look()
+
+
+@pytest.mark.parametrize("mode", [STRICT, {**STRICT, "synchronous_mode": "quorum"}])
+@pytest.mark.parametrize("role", ["sync_standby", "quorum_standby"])
+def test_a_replica_without_which_nobody_could_write_is_not_drained(mode, role):
+    """The other one has just been rebooted. The event of this one would stop all writes."""
+    seen = look_at_synchronous(changed(changed(SYNC, "db2", role=role), "db3", state="starting"), mode)
+    assert seen.ours and seen.left == "without db2, the leader would refuse writes (synchronous_mode_strict): db3 is starting"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "config"),
+    [
+        pytest.param(SYNC, STRICT, id="another one follows"),
+        pytest.param(changed(SYNC, "db3", state="streaming"), STRICT, id="as later Patronis call it"),
+        pytest.param(without(SYNC, "db3"), STRICT, id="no waiting helps"),
+        pytest.param(changed(SYNC, "db3", state="starting", tags={"nosync": True}), STRICT, id="no waiting helps, since it may not be synchronous"),
+        pytest.param(changed(SYNC, "db3", state="starting"), {"synchronous_mode": True}, id="not strict"),
+        pytest.param(changed(SYNC, "db3", state="starting"), {"synchronous_mode_strict": True}, id="asynchronous"),
+        pytest.param(changed(CLUSTER, "db3", state="starting"), STRICT, id="not synchronous itself"),
+    ],
+)
+def test_a_replica_that_others_replace_is_drained(cluster, config):
+    assert look_at_synchronous(cluster, config).left is None
+
+
 def test_the_node_itself_knows_sooner_that_it_leads():
     assert patroni(Tools(SWITCHED, leads=True)).look().left == "db1 is the leader"
 
