@@ -185,11 +185,14 @@ def at_a_task(scenario, number, kills, seed, record, who=("alone", "all")):
     return Case(scenario, name, task=task, occurrence=occurrence, delay=delay, who=dice.choice(who))
 
 
-def again(case):
-    """For a run that was over before the kill: the same one, killed earlier, at once, and with nobody along who did the step first."""
+def again(case, trace):
+    """For a run that was over before the kill: the same one, killed earlier, at once, and with nobody along who did the step first.
+
+    C(trace): how often each task came in that run. The one that was not disturbed may have taken twice as many passes.
+    """
     company = "after" if case.company == "along" else case.company
     if case.point in REQUESTS:
         requests = list(REQUESTS)
         return replace(case, seed=f"{case.seed}/again", company=company, point=requests[requests.index(case.point) // 2])
-    earlier = {"at": round(0.6 * case.at, 2)} if case.task is None else {"occurrence": max(1, case.occurrence // 2)}
+    earlier = {"at": round(0.6 * case.at, 2)} if case.task is None else {"occurrence": max(1, min(case.occurrence, trace.get(case.task, 1)) // 2)}
     return replace(case, seed=f"{case.seed}/again", delay=0.0, company=company, **earlier)

@@ -124,7 +124,7 @@ def run_until_killed(case, record_property):
     """Run a case whose kill may come too late. Then it is run once more, with an earlier one."""
     record = run(case, record_property)
     if not record["reached"]:
-        case = killer.again(case)
+        case = killer.again(case, record["trace"])
         record = run(case, record_property)
     assert record["reached"], f"the run was over before the kill; again: {case.replay()}"
 
@@ -193,7 +193,7 @@ HELPERS = dict(killer.of_helpers(SEED))
 def test_helper(case, record_property):
     record = run(case, record_property)
     if not record["reached"] and case.point in REQUESTS:
-        record = run(killer.again(case), record_property)
+        record = run(killer.again(case, record["trace"]), record_property)
     assert record["reached"], f"nothing was killed; again: {case.replay()}"
     assert not any(controller["killed"] for controller in record["controllers"])
 

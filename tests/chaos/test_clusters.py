@@ -90,4 +90,5 @@ def see_killed(members, kind, number, tmp_path, testrun_uid):
     case = killer.at_a_task(scenario, number, KILLS[kind], SEED, killer.undisturbed(scenario, SEED, testrun_uid, learn), who=("all",))
     print(f"killed {case.delay:g} s after the beginning of {case.task!r} number {case.occurrence}; to play it again: {case.replay()}")
     if not play(members, tmp_path / "1", case):
-        assert play(members, tmp_path / "2", killer.again(case)), "the run was over before the kill"
+        earlier = killer.again(case, read_trace(tmp_path / "1"))
+        assert play(members, tmp_path / "2", earlier), "the run was over before the kill"
