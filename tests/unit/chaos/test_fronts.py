@@ -144,8 +144,8 @@ def test_a_helper_is_killed_at_each_request_and_around_each_record():
 
 def test_a_second_try_kills_a_helper_at_an_earlier_request():
     case = Case("reboot", "x", point="request 20", who="helper", company="along")
-    assert killer.again(case) == Case("reboot", "x/again", point="request 10", who="helper", company="after")
-    assert killer.again(Case("reboot", "x", point="request 1", who="helper")).point == "request 1"
+    assert killer.again(case, {}) == Case("reboot", "x/again", point="request 10", who="helper", company="after")
+    assert killer.again(Case("reboot", "x", point="request 1", who="helper"), {}).point == "request 1"
 
 
 def test_a_run_with_windows_hosts_is_killed_at_each_task():

@@ -92,9 +92,10 @@ class TestCases:
 
     def test_a_second_try_is_killed_earlier_and_alone(self):
         case = Case("reboot", "x", task="Plan", occurrence=5, delay=0.3, who="alone", company="along")
-        assert killer.again(case) == Case("reboot", "x/again", task="Plan", occurrence=2, who="alone", company="after")
-        assert killer.again(dataclasses.replace(case, occurrence=1)).occurrence == 1
-        assert killer.again(Case("reboot", "x", at=20.0)) == Case("reboot", "x/again", at=12.0)
+        assert killer.again(case, {"Plan": 5}) == Case("reboot", "x/again", task="Plan", occurrence=2, who="alone", company="after")
+        assert killer.again(dataclasses.replace(case, occurrence=21), {"Plan": 10}).occurrence == 5, "by half of the passes that there were"
+        assert killer.again(dataclasses.replace(case, occurrence=1), {}).occurrence == 1
+        assert killer.again(Case("reboot", "x", at=20.0), {}) == Case("reboot", "x/again", at=12.0)
 
     @pytest.mark.parametrize("number", [3, KILLS[EVERY_POINT] + 2])
     def test_a_case_can_be_played_again_from_its_command(self, number):
