@@ -33,6 +33,8 @@ options:
     default: begin
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

@@ -29,6 +29,8 @@ options:
     type: str
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

@@ -55,6 +55,8 @@ options:
     type: path
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

@@ -52,7 +52,9 @@ author:
   - The graceful.azure authors (@graceful-azure)
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """
 

@@ -41,6 +41,8 @@ options:
     default: false
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

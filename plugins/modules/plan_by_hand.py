@@ -32,6 +32,8 @@ options:
       released: Say what was given back for this host, and which events still name it.
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

@@ -57,6 +57,8 @@ options:
     type: path
 """
 
-EXAMPLES = r""" # """
+EXAMPLES = r"""
+# The playbooks of the collection are its examples.
+"""
 
 RETURN = r""" # """

@@ -344,7 +344,7 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
 
 def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:
     """All targets, as far as their settings and these looks tell. Places that nobody has looked at are there, too."""
-    hosts = {name: {"reached": False, **told.get(name, {})} for name in plan["settings"]}
+    hosts = {name: told.get(name, {}) for name in plan["settings"]}
     return observe(read_document({"now": now, "pass": 0, "run": plan["run"], "settings": plan["settings"], "hosts": hosts, "balancers": looks})).hosts
 
 
