@@ -125,6 +125,9 @@ class TestThePoolOfAProbe:
         plan, told, looks = pool()
         told["web2"]["unanswered"] = "status 500"
         assert "web2: status 500" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        plan, told, looks = pool()
+        told["web2"].update(reached=False, error="connection refused")
+        assert "web2: connection refused" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
 
 
 class TestWhoComesBack:
