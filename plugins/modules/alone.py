@@ -34,7 +34,10 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Begin
+  graceful.azure.alone:
+    role: drain_host
+  register: graceful_azure_alone
 """
 
 RETURN = r""" # """

@@ -30,7 +30,9 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Refuse what cannot be right
+  graceful.azure.check_awx_setup:
+  register: setup
 """
 
 RETURN = r""" # """

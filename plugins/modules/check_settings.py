@@ -56,7 +56,9 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Check what the responder needs
+  graceful.azure.check_settings:
+    role: responder
 """
 
 RETURN = r""" # """

@@ -30,7 +30,9 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Show what happened in this year
+  graceful.azure.history:
+    folder: /var/log/graceful-azure/reports
 """
 
 RETURN = r""" # """

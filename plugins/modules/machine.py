@@ -53,7 +53,11 @@ author:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Look at the host
+  graceful.azure.machine:
+    call: host_observation
+    args:
+      ports: [80]
 """
 
 RETURN = r""" # """

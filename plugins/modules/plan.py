@@ -42,7 +42,10 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Plan one pass
+  graceful.azure.plan:
+  run_once: true
+  register: graceful_azure_plan
 """
 
 RETURN = r""" # """

@@ -33,7 +33,11 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Decide what is shown and what is released
+  graceful.azure.plan_by_hand:
+    phase: release
+  run_once: true
+  register: graceful_azure_held
 """
 
 RETURN = r""" # """

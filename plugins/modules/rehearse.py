@@ -48,7 +48,10 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Show what came of it
+  graceful.azure.rehearse:
+    phase: table
+  run_once: true
 """
 
 RETURN = r""" # """

@@ -31,7 +31,10 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: See what was decided in the third pass, and why
+  graceful.azure.replay:
+    journal: /tmp/journal
+    number: 3
 """
 
 RETURN = r""" # """

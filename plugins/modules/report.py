@@ -32,7 +32,10 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Write the reports of the last night
+  graceful.azure.report:
+    journal: /var/log/graceful-azure/passes.jsonl
+    folder: /var/www/reports
 """
 
 RETURN = r""" # """

@@ -58,7 +58,14 @@ options:
 """
 
 EXAMPLES = r"""
-# The playbooks of the collection are its examples.
+- name: Act on hosts and balancers and look at them
+  graceful.azure.turn:
+    turn: "{{ turn }}"
+  delegate_to: "{{ turn.machine | default(omit) }}"
+  loop: "{{ graceful_azure_plan.turns[inventory_hostname] }}"
+  loop_control:
+    loop_var: turn
+  register: graceful_azure_turns
 """
 
 RETURN = r""" # """
