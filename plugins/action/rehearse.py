@@ -220,8 +220,6 @@ def _told(task_vars):
         facts = task_vars["hostvars"].raw_get(name)
         answer, real = plain(facts.get("graceful_azure_rehearse_answer") or {}), plain(facts["graceful_azure_rehearse_real"])
         told[name] = {"resource_name": real.get("resource_name"), "unanswered": answer.get("reason") if answer.get("answered") is False else None}
-        if real.get("unreachable"):
-            told[name].update(reached=False, error=real.get("msg"))
     return told
 
 

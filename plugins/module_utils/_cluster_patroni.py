@@ -151,7 +151,7 @@ class Patroni(Member):
     def _needed_for_writes(self, name: str, others: list[dict[str, Any]]) -> str | None:
         """Whether the leader would refuse writes without this synchronous replica. C(others): the members that are neither."""
         # Patroni never makes one with the tag nosync synchronous.
-        others = [member for member in others if not (member.get("tags") or {}).get("nosync")]
+        others = [member for member in others if not _tags(member).get("nosync")]
         if not others or any(member.get("state") in ABLE for member in others):
             # There is another one, or there are so few servers that no waiting helps.
             return None
@@ -209,9 +209,7 @@ def _able(members: list[dict[str, Any]]) -> list[str]:
 
 def _never_leads(member: dict[str, Any]) -> str | None:
     """The tag with which a member never becomes the leader. The tag nofailover decides; failover_priority does where that is not set."""
-    tags = member.get("tags")
-    if not isinstance(tags, dict):
-        return None
+    tags = _tags(member)
     if tags.get("nofailover") is not None:
         # Patroni takes any text for true.
         return "nofailover" if tags["nofailover"] else None
@@ -220,6 +218,11 @@ def _never_leads(member: dict[str, Any]) -> str | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return "failover_priority: %d" % priority if priority <= 0 else None
+
+
+def _tags(member: dict[str, Any]) -> dict[str, Any]:
+    tags = member.get("tags")
+    return tags if isinstance(tags, dict) else {}
 
 
 def _described(member: dict[str, Any]) -> str:

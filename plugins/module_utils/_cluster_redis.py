@@ -334,8 +334,10 @@ class Redis(Member):
         """Whether writes would be refused without this server: a master may take them only while enough replicas keep up with it."""
         # It tells this only if it wants some. Who hands over has one less, too: that one is the new master.
         keep_up = _number(_fields(master.call("INFO", "replication")).get("min_slaves_good_slaves"))
+        if keep_up is None:
+            return None
         here = _fields(self._here.call("INFO", "replication"))
-        if keep_up is None or here.get("role") == "slave" and here.get("master_link_status") != "up":
+        if here.get("role") == "slave" and here.get("master_link_status") != "up":
             return None
         wanted, staying = self._setting(master, "min-replicas-to-write"), max(0, keep_up - 1)
         if staying >= wanted or len(self._known()) <= wanted:

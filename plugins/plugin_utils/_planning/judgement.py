@@ -354,8 +354,7 @@ def has_ended(event: Event, observed: Observed) -> bool:
         return False
     if any(event.is_over_for(host) for host in _who_tells(event, observed)):
         return True
-    gone = [host for host in observed.members(event) if is_deleted(host, observed) and silent_for(host, observed.now) >= PATIENCE]
-    return all(host in gone or event.is_over_for(host) for host in observed.members(event))
+    return all(_is_deleted_for_good(host, observed) or event.is_over_for(host) for host in observed.members(event))
 
 
 def _who_tells(event: Event, observed: Observed) -> list[Host]:
@@ -366,6 +365,10 @@ def _who_tells(event: Event, observed: Observed) -> list[Host]:
     hosts = observed.members(event)
     confirmed = [host for host in hosts if host.name in event.confirmed and silent_for(host, observed.now) < PATIENCE and not host.fatal]
     return confirmed or [host for host in hosts if host.name not in event.not_meant] or hosts
+
+
+def _is_deleted_for_good(host: Host, observed: Observed) -> bool:
+    return is_deleted(host, observed) and silent_for(host, observed.now) >= PATIENCE
 
 
 def is_deleted(host: Host, observed: Observed) -> bool:

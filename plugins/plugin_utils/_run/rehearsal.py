@@ -338,8 +338,12 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
         return {**result, **ended}, [f"{name}: goes back on duty now: {short}"]
     if (decision["step"] or {}).get("role") == "approve_event" and any(looks.get(turn["key"], {}).get("rested", True) for turn in others):
         # It is approved in the next pass, if they still serve.
-        mine = [*({key: value for key, value in turn.items() if key != "acts"} for turn in result["turns"][name] if "options" in turn), *others]
+        mine = [*(_without_acts(turn) for turn in result["turns"][name] if "options" in turn), *others]
     return {**result, "turns": {name: mine}}, []
+
+
+def _without_acts(turn: Turn) -> Turn:
+    return {key: value for key, value in turn.items() if key != "acts"}
 
 
 def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:

@@ -143,6 +143,10 @@ def test_a_replica_without_which_nobody_could_write_is_not_drained(mode, role):
     assert seen.ours and seen.left == "without db2, the leader would refuse writes (synchronous_mode_strict): db3 is starting"
 
 
+def test_tags_that_are_none_say_nothing():
+    assert "db3 is starting" in look_at_synchronous(changed(SYNC, "db3", state="starting", tags=["nosync"])).left
+
+
 @pytest.mark.parametrize(
     ("cluster", "config"),
     [
