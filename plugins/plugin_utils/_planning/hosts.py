@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Lasting
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import Balancer, Place, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
@@ -31,7 +30,7 @@ def _told_by(record: Record) -> str:
 
 
 @dataclass
-class Host:
+class Host(Lasting):
     """One target: its settings, its observation, and all that follows from these in this pass. C(observation.py) fills it in."""
 
     name: str
@@ -39,9 +38,6 @@ class Host:
     observation: HostObservation
     memory: HostMemory  # what the former pass left
     balancers: list[Balancer]  # pairs of a provider and the settings that it reads, the outermost first
-    resource_name: str | None = None
-    addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
-    state_folder: dict[str, Any] = field(default_factory=dict)  # the path of the folder of its records and its id, as last told
     traffic: Traffic = field(default_factory=Traffic)
     events: list[Event] = field(default_factory=list)  # standing events that name it and that no rule ignores, the most urgent first
     fatal: list[Reason] = field(default_factory=list)  # mistakes that forbid every step for it
@@ -49,17 +45,9 @@ class Host:
     held_ids: set[str] = field(default_factory=set)  # folded ids of the events that have a record on it or for it
     approved_ids: set[str] = field(default_factory=set)  # those of which only the record of the approval is left
     foreign_ids: set[str] = field(default_factory=set)  # ids that hold it, but are no events of Azure: a person chose them
-    held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
-    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     told_ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: set[int] = field(default_factory=set)  # the ports that could be counted before: if nobody listens now, whoever did was stopped
-    answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
-    silent_since: float | None = None
-    blind_since: float | None = None
-    fatal_since: float | None = None
-    failure: str | None = None  # why its last step failed
-    failing_since: float | None = None
     restoring_reason: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     is_unanswered: bool = False  # whether that is because the host does not answer
     restoring_left: list[str] = field(default_factory=list)  # sentences: what that reason tells besides that the host is not restored

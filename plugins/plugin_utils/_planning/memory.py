@@ -29,18 +29,27 @@ class LastStep:
     state: str = "out"
 
 
-@dataclass(frozen=True)
-class HostMemory:
-    """What is remembered of a host. Moments are by the controller's clock."""
+@dataclass(kw_only=True)
+class Lasting:
+    """What a pass knows of a host and the next one must know, too. Moments are by the controller's clock."""
 
     resource_name: str | None = None
-    addresses: list[str] | None = None
-    state_folder: Json = field(default_factory=dict)  # the folder of its records, as the last look that reached it told
+    addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
+    state_folder: Json = field(default_factory=dict)  # the path of the folder of its records and its id, as the last look that reached it told
     silent_since: float | None = None  # since when its metadata service was not read
     blind_since: float | None = None  # since when one of its balancers was not read
     fatal_since: float | None = None  # since when a mistake has forbidden every step for it
     failing_since: float | None = None  # since when its steps have failed
     failure: str | None = None  # why its last step failed
+    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
+    held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
+
+
+@dataclass
+class HostMemory(Lasting):
+    """What is remembered of a host."""
+
     restoring_since: float | None = None  # since when runs have tried to bring it back
     last_step: LastStep | None = None
     looks: int = 0  # idle looks in a row
@@ -50,14 +59,11 @@ class HostMemory:
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
     arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
-    absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
-    held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
     in_rotation: bool = False  # whether it is held, and a balancer may still send it requests
     ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
     unserved: bool = False  # whether it did not serve behind a balancer that tells nothing
     back_at: float | None = None  # when it was first seen to serve there again
-    answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
     state: str | None = None
     state_since: float | None = None
     warned: list[str] = field(default_factory=list)  # of what people were warned, see status.py
@@ -144,6 +150,11 @@ def write_memory(memory: Memory) -> Json:
     }
 
 
+def fields_of(cls: type[DataclassInstance], value: DataclassInstance) -> Json:
+    """The fields of the dataclass C(cls), which is the class of C(value) or a base of it."""
+    return {f.name: getattr(value, f.name) for f in fields(cls)}
+
+
 def _write_host(host: HostMemory) -> Json:
     found = _known(host)
     if host.last_step:
@@ -163,5 +174,5 @@ def _write_event(event: EventMemory) -> Json:
 
 def _known(value: DataclassInstance) -> Json:
     """The fields of a dataclass that are not empty."""
-    found = {f.name: getattr(value, f.name) for f in fields(value)}
+    found = fields_of(type(value), value)
     return {name: entry for name, entry in found.items() if not (entry is None or entry is False or entry in ([], {}))}

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import Ending
@@ -19,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     is_seen_given_back,
     out_since,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, LastStep, Memory
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory, HostMemory, Lasting, LastStep, Memory, fields_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import NOBODY
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import (
     Decision,
@@ -51,15 +49,11 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
     memory, drain, step = host.memory, decided.drains[host.name], decided.step(host)
     serves = [place.serves for place in host.places if place.group and place.health == NOBODY]
     is_unserved = not all(serves) if serves else memory.unserved
+    lasting = fields_of(Lasting, host)
+    lasting["resource_name"] = host.observation.resource_name or memory.resource_name
+    lasting["held_since"] = _held_since(decided, statuses, host)
     return HostMemory(
-        resource_name=host.observation.resource_name or memory.resource_name,
-        addresses=host.addresses,
-        state_folder=host.state_folder,
-        silent_since=host.silent_since,
-        blind_since=host.blind_since,
-        fatal_since=host.fatal_since,
-        failing_since=host.failing_since,
-        failure=host.failure,
+        **lasting,
         restoring_since=restoring_since(decided, host) if host.held_ids and host.name not in decided.wanted_out else None,
         last_step=LastStep(step.role, step.event_ids, step.state) if step else None,
         looks=drain.idle_looks,
@@ -69,14 +63,11 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         found_ready=found_ready(host, [event for event in host.events if decided.readiness(host, event).holds]) if host.settings.outside else [],
         arrivals=drain.arrivals,
         not_running=drain.not_running,
-        absent=host.absent,
-        held_since=_held_since(decided, statuses, host),
         in_rotation=bool(host.held_ids) and host.in_rotation,
         ports=host.told_ports,
         heard=sorted(host.heard),
         unserved=is_unserved,
         back_at=None if is_unserved else decided.observed.now if memory.unserved else memory.back_at,
-        answer=host.answer,
         state=decision["state"],
         state_since=decision["since"],
         warned=sorted({*memory.warned, *(topic for topic, _sentence in warned_of(host, decided.observed.run))}),
@@ -96,7 +87,7 @@ def _held_since(decided: Decided, statuses: Statuses, host: Host) -> dict[str, f
 
 def _remember_event(decided: Decided, statuses: Statuses, event: Event) -> EventMemory:
     observed = decided.observed
-    known = {f.name: getattr(event, f.name) for f in fields(EventMemory)}
+    known = fields_of(EventMemory, event)
     known["was_ready"] = event.was_ready or event.key in decided.was_ready
     known["sent_through"] = decided.sent_through(event) or event.sent_through
     is_unapproved = event.asks_approval and not event.approved
