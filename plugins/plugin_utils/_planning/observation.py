@@ -19,8 +19,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, read_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import TASKS, read_holds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import TASKS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import still_held
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings
 
@@ -81,7 +82,7 @@ def observe(document: Document) -> Observed:
     for host in hosts.values():
         host.conflicts.extend(claims(host, hosts))
         host.events.sort(key=lambda event: (event.not_before_at is None, event.not_before_at or 0, event.key))
-        host.fatal_since = (host.memory.fatal_since or now) if host.fatal else None
+        host.fatal_since = _since(host.fatal, host.memory.fatal_since, now)
         _note_answer(host, document.run.check)
         _note_heard(host)
         _note_lost_records(host, events)
@@ -114,9 +115,13 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         host.fatal.append(Reason(Kind.MISTAKE, look.fatal))
     if host.was_read and not resource_name:
         host.fatal.append(Reason(Kind.MISTAKE, "its metadata service does not tell this host's name; set graceful_azure_resource_name"))
-    if not host.was_read:
-        host.silent_since = document.now if memory.silent_since is None else memory.silent_since
+    host.silent_since = _since(not host.was_read, memory.silent_since, document.now)
     return host
+
+
+def _since(is_so: object, before: float | None, now: float) -> float | None:
+    """Since when something is so; None if it is not. C(before): what the former pass knew of that."""
+    return (now if before is None else before) if is_so else None
 
 
 def _refuse_shared_folders(hosts: dict[str, Host]) -> None:
@@ -154,10 +159,9 @@ def _note_traffic(host: Host, now: float) -> None:
     host.told_ports = sorted(told.union(*(place.ports for place in host.places if not place.owner)))
     host.fatal.extend(reasons(Kind.MISTAKE, host.traffic.mistakes))
     host.conflicts.extend(place.conflict for place in host.places if place.condition == CHANGED and not place.owner)
-    if host.blind:
-        host.blind_since = now if host.memory.blind_since is None else host.memory.blind_since
-        if not host.places and host.traffic.is_helpless:
-            host.fatal.extend(host.blind)
+    host.blind_since = _since(host.blind, host.memory.blind_since, now)
+    if host.blind and not host.places and host.traffic.is_helpless:
+        host.fatal.extend(host.blind)
 
 
 def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
@@ -253,7 +257,7 @@ def _take_result(host: Host, events: dict[str, Event], document: Document) -> No
     failure = results.get("failure") or {}
     if failure.get("pass") == document.number - 1:
         host.failure = failure["message"]
-        host.failing_since = document.now if host.memory.failing_since is None else host.memory.failing_since
+    host.failing_since = _since(host.failure is not None, host.memory.failing_since, document.now)
 
 
 def _note_failed_approvals(hosts: dict[str, Host], events: dict[str, Event], now: float) -> None:
@@ -261,4 +265,4 @@ def _note_failed_approvals(hosts: dict[str, Host], events: dict[str, Event], now
     last_steps = [host.memory.last_step for host in hosts.values() if host.failure is not None]
     refused = {fold(event_id) for last in last_steps if last and last.role == "approve_event" for event_id in last.event_ids}
     for key, event in events.items():
-        event.refused_since = (now if event.refused_since is None else event.refused_since) if key in refused else None
+        event.refused_since = _since(key in refused, event.refused_since, now)

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE, heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, STEP_RECORDS
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
@@ -25,8 +25,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 AFTER = (BEING_RESTORED, *BACK_NAMES)
 """Names of the records that are written after an event."""
-TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, *OUT_NAMES, *AFTER)
-"""Names of the task records that the roles leave on a host. The host's provider may have more."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         held = set()
         for record, clock in records:
-            if record.kind == "task" and record.name not in ours and not record.name.startswith((OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD)):
+            if record.kind == "task" and record.name not in ours and not record.name.startswith(STEP_RECORDS):
                 continue
             for event_id, entry in record.events.items():
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, OUT_NAMES, OUT_RECORD, TRAFFIC_RECORD
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, OUT_NAMES, OUT_RECORD, STEP_RECORDS, TRAFFIC_RECORD
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
@@ -25,15 +25,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
 
-ENDED = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
-"""The records that end with this role, those of other roles among them."""
+TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
+"""Names of the task records that the roles leave on a host. They end with this role. The host's provider and its drain steps may have more."""
 
 
 def ended(there: Collection[str], known: Collection[str] = ()) -> list[str]:
     """Which of the records that a host has end with this role: also those of drain steps that are set no more. C(known): those that are set."""
-    return _in_order(
-        [*(name for name in ENDED if name in there), *(name for name in there if name.startswith((OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD))), *known]
-    )
+    return _in_order([*(name for name in TASKS if name in there), *(name for name in there if name.startswith(STEP_RECORDS)), *known])
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

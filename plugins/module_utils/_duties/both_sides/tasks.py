@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 OPTIONS: Specs = {"out": {"type": "path"}, "back": {"type": "path"}, "traffic": {"type": "bool", "default": False}}
 # How the names of the records of tasks begin: of those that take a host off, of those that only put it back, and of those that bring traffic.
 OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD = "drain_host_step_", "restore_service_step_", "load_balancer_step_"
+STEP_RECORDS = (OUT_RECORD, BACK_RECORD, TRAFFIC_RECORD)
 # The name of the last in versions that allowed a host only one.
 FORMER_RECORD = "load_balancer_custom"
 # Tasks of these names have the records of the options that there were before.
