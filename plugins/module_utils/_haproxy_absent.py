@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import has_ended
 
 # HAProxy itself, and the names of its commercial builds.
 NAMES = ("haproxy", "hapee")
@@ -31,13 +31,8 @@ def runs_no_haproxy(proc: str = "/proc") -> bool:
             continue
         except OSError:
             return False
-        if any(name in word for word in words for name in NAMES) and EXPORTER not in words[1] and not _is_dead(pid, proc):
+        if any(name in word for word in words for name in NAMES) and EXPORTER not in words[1] and not has_ended(pid, proc):
             return False
         # If the kernel hides processes of other users, it does not show process 1.
         seen = seen or pid == "1"
     return seen
-
-
-def _is_dead(pid: str, proc: str) -> bool:
-    fields = stat_fields(pid, proc)
-    return not fields or fields[0] in ENDED

@@ -14,7 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._proc import command_line, has_same_file, path_through_root, program, started_at
+from ansible_collections.graceful.azure.plugins.module_utils._proc import command_line, has_same_file, parent, path_through_root, program, started_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,8 +162,8 @@ def _seen_from_here(pid: int, proc: str) -> list[list[str]]:
 
 
 def _parents(pid: int, proc: str) -> list[int]:
-    status = _read(os.path.join(proc, str(pid), "status"))
-    return list(map(int, re.findall(r"^PPid:\s*([1-9]\d*)$", status, re.MULTILINE)))
+    master = parent(pid, proc)
+    return [master] if master else []
 
 
 def configuration_files(pid: int, proc: str = "/proc", root: int | None = None) -> list[str]:

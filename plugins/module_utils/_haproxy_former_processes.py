@@ -33,16 +33,19 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import named_files
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
+    chosen_ports,
     command_line,
     identity,
     namespace,
+    parent,
     path_through_root,
     process_ids,
     program,
     read,
     socket_inodes,
     started_at,
-    stat_fields,
+    started_ticks,
+    status_field,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 
 # States of sockets that carry no requests: closed, and listening.
 QUIET = ("07", LISTENING)
+# The ports from which the kernel chooses that of a connection, unless it says otherwise.
+PORTS = range(32768, 61000)
 # In the table of sockets that have a path.
 CONNECTED_UNIX = "03"
 ACCEPTS = "00010000"  # among its flags
@@ -177,10 +182,10 @@ def _others(running: list[int], commands: dict[int, Command | None], known: list
     names = {command[0] for command in known}
     # A process of each network. Another than one that answers may end while its kernel's tables are read.
     networks = {command[2]: one for one, command in commands.items() if command}
-    masters = {_status(one, "PPid", proc) for one in running}
+    masters = {parent(one, proc) for one in running}
     others = {}
     for other in process_ids(proc):
-        if other not in running and str(other) not in masters and program(other, proc) in names:
+        if other not in running and other not in masters and program(other, proc) in names:
             command = _command(other, proc)
             if command and command[2] in networks:
                 others[other] = command
@@ -223,25 +228,20 @@ def own_connections(running: list[int], proc: str = "/proc") -> list[tuple[Endpo
 
 def master_socket(pid: int, proc: str = "/proc") -> str | None:
     """The path by which we reach the socket (``-S``) of the master of a worker; None if it has none in the file system."""
-    parent = _status(pid, "PPid", proc)
-    words = command_line(parent, proc)
-    if "-S" not in words[:-1] or not parent.isdigit() or program(int(parent), proc) != program(pid, proc):
+    master = parent(pid, proc)
+    words = [] if master is None else command_line(master, proc)
+    if master is None or "-S" not in words[:-1] or program(master, proc) != program(pid, proc):
         return None
     path = re.sub(r"\Aunix@", "", words[words.index("-S") + 1].split(",")[0])
     try:
-        return path_through_root(parent, path, proc) if path.startswith("/") else None
+        return path_through_root(master, path, proc) if path.startswith("/") else None
     except OSError:
         return None
 
 
-def _status(pid: int, field: str, proc: str) -> str:
-    match = re.search(r"^%s:\s*(.*)$" % field, read(proc, pid, "status"), re.MULTILINE)
-    return match.group(1) if match else ""
-
-
 def own_pid(pid: int, proc: str = "/proc") -> int:
     """The id by which the process knows itself: inside its own container."""
-    known = _status(pid, "NSpid", proc).split()
+    known = status_field(pid, "NSpid", proc).split()
     return int(known[-1]) if known else pid
 
 
@@ -250,11 +250,10 @@ def _plausible(pid: int, uptime: float | None, started: float | None, proc: str)
     command = _command(pid, proc)
     if command is None or not any(word == "--" or word.startswith("-f") for word in command[1][1:]):
         return False
-    try:
-        ticks = int(stat_fields(pid, proc)[19])
-        age = float(read(proc, "uptime").split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
-    except (IndexError, ValueError):
+    ticks, up = started_ticks(pid, proc), read(proc, "uptime").split()
+    if ticks is None or not up:
         return False
+    age = float(up[0]) - ticks / os.sysconf("SC_CLK_TCK")
     if uptime is None or -YOUNGER <= age - uptime <= OLDER:
         return True
     # While its machine is paused or has no time for it, HAProxy's uptime stands still. When it started is a date, which somebody may have set since.
@@ -293,7 +292,7 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
     """Where the connections go that a process made itself, how many clients it has, and where it accepts new ones by TCP."""
     sockets = list(_sockets(pid, inodes, proc))
     listening = {local for local, _remote, state, _inode in sockets if state == LISTENING}
-    chosen = _chosen_ports(proc)
+    chosen = chosen_ports(proc) or PORTS
     to_servers: list[Endpoint] = []
     clients = 0
     for (address, port), remote, state, inode in sockets:
@@ -343,9 +342,3 @@ def _sockets(pid: int, inodes: set[str], proc: str, tables: tuple[str, ...] = ("
             if len(fields) > 9 and (fields[9] in left or fields[3] == LISTENING):
                 left.discard(fields[9])
                 yield decode_endpoint(fields[1]), decode_endpoint(fields[2]), fields[3], fields[9]
-
-
-def _chosen_ports(proc: str) -> range:
-    """The ports from which the kernel chooses that of a connection, if the program does not."""
-    words = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
-    return range(int(words[0]), int(words[1]) + 1) if len(words) == 2 else range(32768, 61000)

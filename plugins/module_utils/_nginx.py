@@ -18,7 +18,16 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import listening
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, has_same_file, namespace, process_ids, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import (
+    has_same_file,
+    namespace,
+    parent,
+    process_ids,
+    read,
+    started_ticks,
+    stat_fields,
+    status_field,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
@@ -103,7 +112,7 @@ class Nginx:
         self.pid = self._one_that_serves(mine, known)
         self.former = [pid for pid in mine if pid != self.pid]
         self.others = {pid: configuration for pid, configuration in known.items() if pid not in mine}
-        self.started = started(self.pid, self._proc)
+        self.started = started_ticks(self.pid, self._proc)
         self.configuration = known[self.pid]
         self.arguments = arguments(self._title(self.pid)[len(MASTER) :])
         if "p" in self.arguments:
@@ -135,7 +144,7 @@ class Nginx:
             title = self._title(pid)
             if not title.startswith(WORKER) or not self._has_our_program(pid):
                 continue
-            master, since = parent(pid, self._proc), started(pid, self._proc)
+            master, since = parent(pid, self._proc), started_ticks(pid, self._proc)
             if master is not None and since is not None and not self._title(master).startswith(MASTER.strip()):
                 found.append(Worker(pid, since, title.startswith(LEAVING), (0, None)))
         return found
@@ -244,11 +253,11 @@ class Nginx:
 
     def _workers_of(self, masters: list[int]) -> list[Worker]:
         found = []
-        begun = {pid: started(pid, self._proc) for pid in masters}
+        begun = {pid: started_ticks(pid, self._proc) for pid in masters}
         for pid in pids(self._proc):
             title, master = self._title(pid), parent(pid, self._proc)
             if title.startswith(WORKER) and master in begun:
-                since = started(pid, self._proc)
+                since = started_ticks(pid, self._proc)
                 if since is not None:
                     found.append(Worker(pid, since, title.startswith(LEAVING), (master, begun[master])))
         return found
@@ -304,7 +313,7 @@ class Nginx:
 
     def hang_up(self) -> None:
         """Tell the master to reload."""
-        if started(self.pid, self._proc) != self.started:
+        if started_ticks(self.pid, self._proc) != self.started:
             raise NginxError("The master process %d of nginx has ended." % self.pid)
         try:
             os.kill(self.pid, signal.SIGHUP)
@@ -352,8 +361,8 @@ class Nginx:
 
         All user ids count, so that a user's call of a program with the rights of root is not taken for root's.
         """
-        found = re.search(r"^Uid:((?:\s+\d+)+)$", read(self._proc, pid, "status"), re.MULTILINE)
-        return found is not None and {int(uid) for uid in found.group(1).split()} <= {0, os.geteuid()}
+        uids = status_field(pid, "Uid", self._proc).split()
+        return bool(uids) and {int(uid) for uid in uids} <= {0, os.geteuid()}
 
     def _configuration_of(self, pid: int, command: str) -> str:
         given = arguments(command)
@@ -395,17 +404,6 @@ def pids(proc: str = "/proc") -> list[int]:
     if not found:
         raise NginxError("The processes of this machine cannot be read (%s): this needs Linux." % proc)
     return found
-
-
-def parent(pid: int, proc: str) -> int | None:
-    fields = stat_fields(pid, proc)
-    return int(fields[1]) if fields else None
-
-
-def started(pid: int, proc: str = "/proc") -> int | None:
-    """When a process started, in ticks since the machine booted; None if it has ended."""
-    fields = stat_fields(pid, proc)
-    return int(fields[19]) if fields and fields[0] not in ENDED else None
 
 
 def seconds_since_load(workers: Iterable[Worker]) -> float | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, ConnectionsError, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
-from ansible_collections.graceful.azure.plugins.module_utils._proc import namespace, read, socket_inodes
+from ansible_collections.graceful.azure.plugins.module_utils._proc import chosen_ports, namespace, read, socket_inodes
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import answered
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class Connections:
         # What the kernel tells of all connections, once it was asked.
         self._answered: Answered | None = None
         self._is_elsewhere = None not in networks and networks[0] != networks[1]
-        # The ports from which the kernel lets connections begin.
-        bounds = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
-        self._own_ports = range(int(bounds[0]), int(bounds[1]) + 1) if len(bounds) == 2 else None
+        self._own_ports = chosen_ports(proc)
         self.known = self._listening is not None and None not in self._workers.values()
 
     def to(self, addresses: set[Place]) -> int:

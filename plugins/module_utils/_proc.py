@@ -56,20 +56,45 @@ def stat_fields(pid: int | str, proc: str) -> list[str]:
     return read(proc, pid, "stat").rpartition(")")[2].split()
 
 
+def has_ended(pid: int | str, proc: str = "/proc") -> bool:
+    """Whether a process does not run any more, also if the kernel still lists it."""
+    fields = stat_fields(pid, proc)
+    return not fields or fields[0] in ENDED
+
+
+def parent(pid: int | str, proc: str = "/proc") -> int | None:
+    fields = stat_fields(pid, proc)
+    return int(fields[1]) if fields else None
+
+
+def started_ticks(pid: int, proc: str = "/proc") -> int | None:
+    """When a process started, in ticks since the machine booted; None if it does not run."""
+    fields = stat_fields(pid, proc)
+    return int(fields[19]) if len(fields) > 19 and fields[0] not in ENDED else None
+
+
 def started_at(pid: int, proc: str = "/proc") -> float | None:
     """When a process started, in seconds since 1970 by the present clock, to a second; None if it does not run."""
-    fields, boot = stat_fields(pid, proc), re.search(r"^btime (\d+)$", read(proc, "stat"), re.MULTILINE)
-    if not fields or fields[0] in ENDED or boot is None:
-        return None
-    return int(boot.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    ticks, boot = started_ticks(pid, proc), re.search(r"^btime (\d+)$", read(proc, "stat"), re.MULTILINE)
+    return None if ticks is None or boot is None else int(boot.group(1)) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def identity(pid: int, proc: str = "/proc") -> str | None:
     """What tells a process from every other that ever had its id: its start, to a tick, and the boot of the machine. None if it does not run."""
-    fields = stat_fields(pid, proc)
-    if len(fields) < 20 or fields[0] in ENDED:
-        return None
-    return "%d/%s/%s" % (pid, fields[19], read_boot_id(proc))
+    ticks = started_ticks(pid, proc)
+    return None if ticks is None else "%d/%d/%s" % (pid, ticks, read_boot_id(proc))
+
+
+def status_field(pid: int | str, field: str, proc: str) -> str:
+    """A field of a process in ``status``; empty if it is not there."""
+    match = re.search(r"^%s:\s*(.*)$" % field, read(proc, pid, "status"), re.MULTILINE)
+    return match.group(1) if match else ""
+
+
+def chosen_ports(proc: str) -> range | None:
+    """The ports from which the kernel chooses that of a connection, if the program does not. None if the kernel does not tell them."""
+    bounds = read(proc, "sys", "net", "ipv4", "ip_local_port_range").split()
+    return range(int(bounds[0]), int(bounds[1]) + 1) if len(bounds) == 2 else None
 
 
 def namespace(pid: int | str, kind: str, proc: str) -> str | None:

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, this_boot
-from ansible_collections.graceful.azure.plugins.module_utils._proc import ENDED, process_ids, read, stat_fields
+from ansible_collections.graceful.azure.plugins.module_utils._proc import has_ended, process_ids, read
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
@@ -220,7 +220,7 @@ def _go_on(number: int, things: str) -> str:
 def _processes_in(group: str) -> int:
     """How many processes a control group of systemd has, those of the groups below it too."""
     line = re.compile(r"^(?:0:|\d+:name=systemd):%s(?:/.*)?$" % re.escape(group), re.MULTILINE)
-    return sum(bool(line.search(read(PROC, pid, "cgroup"))) and "".join(stat_fields(pid, PROC)[:1]) not in ENDED for pid in process_ids(PROC))
+    return sum(bool(line.search(read(PROC, pid, "cgroup"))) and not has_ended(pid, PROC) for pid in process_ids(PROC))
 
 
 def is_up(unit: Unit) -> bool:
