@@ -29,6 +29,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -650,6 +651,18 @@ def wrong_url(url: Any, *schemes: str) -> str | None:
 def reason_of(error: Exception) -> str:
     """The reason of an error in a few words."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def parsed(text: str) -> Any:
+    """What an answer says in JSON; None if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def runs(number: int, noun: str) -> str:
+    return "%s %s" % (plural(number, noun), "runs" if number == 1 else "run")
 
 
 def first_line(text: str, code: int) -> str:

@@ -11,7 +11,6 @@ the check is read before each change and after it.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -23,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     Seen,
     file_mistakes,
     ids_in,
+    parsed,
     with_ids,
     wrong_url,
 )
@@ -171,7 +171,7 @@ class Consul(Member):
             return set()
         if status != 200:
             raise self._refused("GET", path, status, text)
-        answer = _json(text)
+        answer = parsed(text)
         servers = answer.get("Servers") if isinstance(answer, dict) else None
         if not isinstance(servers, list):
             raise self._nonsense(path, "it has no Servers")
@@ -243,7 +243,7 @@ class Consul(Member):
         status, text = self._ask("GET", path)
         if status != 200:
             raise self._refused("GET", path, status, text)
-        return _json(text)
+        return parsed(text)
 
     def _ask(self, method: str, path: str) -> tuple[int, str]:
         headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
@@ -262,13 +262,6 @@ def _is_ours(reason: object) -> bool:
 
 def _has_no_vote(member: dict[str, Any]) -> bool:
     return any(member["Tags"].get(tag) for tag in NO_VOTE)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _told(status: int, text: str) -> str:

@@ -29,7 +29,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     Seen,
     file_mistakes,
     ids_in,
+    parsed,
     reason_of,
+    runs,
     tls_context,
     with_ids,
     wrong_url,
@@ -270,7 +272,7 @@ class Kubernetes(Member):
                 others.append(name)
         told += others
         shown = told[:NAMED] + (["%d more" % (len(told) - NAMED)] if len(told) > NAMED else [])
-        return "%s on node %s: %s" % ("1 pod runs" if len(pods) == 1 else "%d pods run" % len(pods), self._name, ", ".join(shown))
+        return "%s on node %s: %s" % (runs(len(pods), "pod"), self._name, ", ".join(shown))
 
 
 class _Api:
@@ -288,10 +290,7 @@ class _Api:
             headers["Content-Type"] = "application/" + kind
             sent = json.dumps(body)
         status, text = self._tools.request(method, self.url + path, sent, headers, ANSWER_SECONDS, self._tls)
-        try:
-            answer = json.loads(text)
-        except ValueError:
-            answer = None
+        answer = parsed(text)
         if not isinstance(answer, dict):
             if 200 <= status < 300:
                 raise MemberError("%s %s%s answers %d, but not as an API server of Kubernetes does: %r." % (method, self.url, path, status, text[:100]))

@@ -16,7 +16,7 @@ import tempfile
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids, runs
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, listed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Pacemaker(Member):
         }
         left = None
         if running:
-            left = "%d resource%s on %s" % (running, " runs" if running == 1 else "s run", node)
+            left = "%s on %s" % (runs(running, "resource"), node)
             left += ", and Pacemaker moves nothing, because maintenance mode is on" if state["maintenance"] else ""
         foreign = None
         if state["standby"]:

@@ -11,7 +11,16 @@ import json
 import socket
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import TLS_OPTIONS, AttemptFailed, Member, MemberError, Seen, file_mistakes, wrong_url
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    TLS_OPTIONS,
+    AttemptFailed,
+    Member,
+    MemberError,
+    Seen,
+    file_mistakes,
+    parsed,
+    wrong_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,10 +180,7 @@ class Patroni(Member):
 
     def _read(self, path: str) -> dict[str, Any]:
         status, text = self._request("GET", path)
-        try:
-            found = json.loads(text) if status == 200 else None
-        except ValueError:
-            found = None
+        found = parsed(text) if status == 200 else None
         if not isinstance(found, dict):
             raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self.url(path), status, _short(text)))
         return found

@@ -11,11 +11,10 @@ into that mode: only the record knows whether it was us. The mode ends whenever 
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, short_name
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, parsed, short_name
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, normal_address, plural
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class RabbitMQ(Member):
             # A check that fails says so among the errors.
             found = _parsed(err) or _parsed(out)
             if code != CHECK_FAILED or not isinstance(found.get("queues"), list):
-                raise MemberError("`rabbitmq-diagnostics %s` failed: %s." % (check, first_line((err or out).replace("Error:", ""), code)))
+                raise _failed("rabbitmq-diagnostics %s" % check, outcome)
             names = [str(queue.get("readable_name") or queue.get("name")) for queue in found["queues"] if isinstance(queue, dict)]
             return "without %s, queues %s: %s" % (node, why, listed(names))
         return None
@@ -191,10 +190,7 @@ class RabbitMQ(Member):
 
 def _parsed(out: str) -> dict[str, Any]:
     """The JSON object in what a tool printed. Warnings may stand before it."""
-    try:
-        found = json.loads(out[max(out.find("{"), 0) :])
-    except ValueError:
-        return {}
+    found = parsed(out[max(out.find("{"), 0) :])
     return found if isinstance(found, dict) else {}
 
 
@@ -202,10 +198,15 @@ def _said(told: Outcome, program: str, command: str) -> str:
     """What a command printed. Raises an error if it failed."""
     if isinstance(told, MemberError):
         raise told
-    code, out, err = told
+    code, out, _err = told
     if code:
-        raise MemberError("`%s %s` failed: %s." % (program, command, first_line((err or out).replace("Error:", ""), code)))
+        raise _failed("%s %s" % (program, command), told)
     return out
+
+
+def _failed(command: str, told: tuple[int, str, str]) -> MemberError:
+    code, out, err = told
+    return MemberError("`%s` failed: %s." % (command, first_line((err or out).replace("Error:", ""), code)))
 
 
 def _object(out: str, command: str) -> dict[str, Any]:

@@ -264,7 +264,7 @@ class Redis(Member):
 
     def _is_this(self, address: Address) -> bool:
         """Whether an address leads to the Redis of this host. A host has many addresses, so the server there is asked who it is."""
-        server = self._connect("Redis", address, self.options["username"], "password_file")
+        server = self._redis(address)
         try:
             return self._run_id(server) == self._process
         finally:
@@ -310,7 +310,7 @@ class Redis(Member):
             down = sorted({"s_down", "o_down", "disconnected"}.intersection(flags))
             if down:
                 return "Sentinel does not reach %s, the master of %s (%s)" % (seen.state["master"], self.master, ", ".join(down))
-            with contextlib.closing(self._connect("Redis", self._named(), self.options["username"], "password_file")) as master:
+            with contextlib.closing(self._redis(self._named())) as master:
                 return self._needed_for_writes(master)
         electable = self._electable()
         if not electable:
@@ -378,7 +378,7 @@ class Redis(Member):
         with contextlib.ExitStack() as stack:
             servers = []
             for address in self._electable():
-                servers.append(self._connect("Redis", address, self.options["username"], "password_file"))
+                servers.append(self._redis(address))
                 stack.callback(servers[-1].close)
             yield servers
 
@@ -536,7 +536,7 @@ class Redis(Member):
         here, sentinel = _address(self.options["address"]), _address(self.options["sentinel"])
         if here is None or sentinel is None:
             raise AssertionError("others are among the mistakes")
-        self._here = self._connect("Redis", here, self.options["username"], "password_file")
+        self._here = self._redis(here)
         try:
             self._sentinel = self._connect("Sentinel", sentinel, None, "sentinel_password_file")
             try:
@@ -545,6 +545,9 @@ class Redis(Member):
                 self._sentinel.close()
         finally:
             self._here.close()
+
+    def _redis(self, address: Address) -> Server:
+        return self._connect("Redis", address, self.options["username"], "password_file")
 
     def _connect(self, what: str, address: Address, username: str | None, password_file: str) -> Server:
         path = self.options[password_file]

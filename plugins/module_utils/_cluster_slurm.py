@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, short_name, with_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, runs, short_name, with_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, NAME
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Slurm(Member):
         foreign = None
         if not ours and (is_drained or flags[0] in DOWN):
             foreign = "Slurm has the node %s as %s, and not because of %s%s." % (node, state[1], OWNER, " (%s)" % reason if reason else "")
-        left = "%d job%s on %s" % (len(jobs), " runs" if len(jobs) == 1 else "s run", node) if jobs else None
+        left = "%s on %s" % (runs(len(jobs), "job"), node) if jobs else None
         allocated = re.search(r" CPUAlloc=(\d+)", told)
         if not jobs and allocated and int(allocated[1]):
             # With PrivateData=jobs, squeue shows other users' jobs to operators alone.
