@@ -14,14 +14,12 @@ import os
 import random
 import re
 import time
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import missing_required_lib
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import CLOUDS, IDENTITY_URL
-from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost, missing_requests
+from ansible_collections.graceful.azure.plugins.module_utils._imds import innermost, missing_requests, told_to_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,7 +173,7 @@ class Client:
             if self._monotonic() + wait >= ends:
                 return False
             self._sleep(wait)
-            pause = min(pause * 2, max(_retry_after(answer, 2.0), 1.0))
+            pause = min(pause * 2, max(told_to_wait(answer.headers) or 2.0, 1.0))
 
     def _call(
         self,
@@ -238,7 +236,7 @@ class Client:
             except requests.exceptions.RequestException as raised:
                 error = raised
             # Two hosts that were refused together do not come again together.
-            wait = _retry_after(answer, pause * (1 + random.random()))
+            wait = (None if answer is None else told_to_wait(answer.headers)) or pause * (1 + random.random())
             if wait >= self.left:
                 if answer is None:
                     if error is None:
@@ -442,22 +440,6 @@ def _json_of(answer: requests.Response) -> Any:
         return answer.json()
     except ValueError:
         return None
-
-
-def _retry_after(answer: requests.Response | None, otherwise: float) -> float:
-    """Seconds to wait, by the answer's Retry-After in seconds or as a date."""
-    text = "" if answer is None else (answer.headers.get("Retry-After") or "").strip()
-    if re.match(r"\d{1,9}\Z", text):
-        return max(float(text), otherwise if text == "0" else 0.0)
-    if answer is not None and text:
-        try:
-            then = parsedate_to_datetime(text)
-            # The answer's own clock counts, because ours may be wrong.
-            now = parsedate_to_datetime(answer.headers["Date"]) if answer.headers.get("Date") else datetime.now(timezone.utc)
-            return max((then - now).total_seconds(), 0.1)
-        except (TypeError, ValueError, IndexError):
-            pass
-    return otherwise
 
 
 def _short(error: Exception) -> str:

@@ -264,7 +264,7 @@ class ImdsClient:
                     return Answer(body, _date(headers))
                 error = _status_error(method, url, status, headers, body)
                 if status == 429:
-                    retry_after = _retry_after(headers)
+                    retry_after = told_to_wait(headers)
             except ImdsUnreachableError as caught:
                 error = caught
             error.unsure = unsure
@@ -435,7 +435,8 @@ def _date(headers: Mapping[str, str]) -> datetime:
         return datetime.now(timezone.utc)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def told_to_wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, by an answer's Retry-After in seconds or as a date; None if it does not say."""
     value = headers.get("Retry-After", "").strip()
     if re.match(r"[0-9]+\Z", value):
         return int(value) if len(value) < 10 else _RETRY_AFTER_MOST
