@@ -538,9 +538,8 @@ class Addresses(Driver[Address]):
                 return
             record = dict(record, phase=HELD)
             yield record
-        # Nothing locks the record, so another run may have written it at the same time.
-        if not same_content(before, record) and not _is_same_hold(self._store.read(record["subject"]["pool"], record["subject"]["address"]), record):
-            hold.waiting_for = "another run changes the hold on %s in %s" % (record["subject"]["address"], record["subject"]["pool"])
+        if not same_content(before, record):
+            self._note_other_run(hold, record)
 
     def give_back(self, hold: Hold[Address], record: Record) -> Iterator[Record | None]:
         seen = hold.seen
@@ -573,8 +572,7 @@ class Addresses(Driver[Address]):
         while True:
             body = self._pools.read(pool)
             # The record is read after the pool, whose ETag is then the older one. If either is changed from now on, Azure refuses the write.
-            if not _is_same_hold(self._store.read(pool, name), record):
-                hold.waiting_for = "another run changes the hold on %s in %s" % (name, pool)
+            if self._note_other_run(hold, record):
                 return False
             address = next((each for each in self._pools.addresses(pool, body) if each.name == name), None)
             if address is None or not _is_state(address.state, hold.seen.state) and not _is_state(address.state, state):
@@ -613,6 +611,15 @@ class Addresses(Driver[Address]):
                 hold.seen = address._replace(state=state, settled=False)
                 return False
             # What counts is what Azure shows now.
+
+    def _note_other_run(self, hold: Hold[Address], record: Record) -> bool:
+        """Note whether another run has written the record at the same time. Nothing locks it."""
+        pool, name = record["subject"]["pool"], record["subject"]["address"]
+        read = self._store.read(pool, name)
+        if read is not None and (read["phase"], read["found"], set(read["events"])) == (record["phase"], record["found"], set(record["events"])):
+            return False
+        hold.waiting_for = "another run changes the hold on %s in %s" % (name, pool)
+        return True
 
     def _find(self, pool: str, body: dict[str, Any]) -> Address | None:
         addresses = self._pools.addresses(pool, body)
@@ -660,9 +667,3 @@ class Addresses(Driver[Address]):
 def _is_state(one: str, other: str) -> bool:
     """Azure may show a state that is not set as None."""
     return one == other or {one, other} == {NOT_SET, "None"}
-
-
-def _is_same_hold(read: Record | None, written: Record) -> bool:
-    if read is None:
-        return False
-    return (read["phase"], read["found"], set(read["events"])) == (written["phase"], written["found"], set(written["events"]))

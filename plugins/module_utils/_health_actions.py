@@ -256,7 +256,7 @@ class File(HealthFile):
             except FileExistsError:
                 return
             except OSError as error:
-                raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+                raise self._unwritable(error) from error
             try:
                 self._write(fd, record, lambda: os.fchmod(fd, 0o644))
             except Refused:
@@ -278,7 +278,7 @@ class File(HealthFile):
         try:
             fd = os.open(self.on, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+            raise self._unwritable(error) from error
         try:
             self._write(fd, record, lambda: os.ftruncate(fd, 0))
         finally:
@@ -313,7 +313,10 @@ class File(HealthFile):
             prepare()
             write_all(fd, mark_of(record))
         except OSError as error:
-            raise Refused("The health file %s cannot be written: %s." % (self.on, error.strerror)) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> Refused:
+        return Refused("The health file %s cannot be written: %s." % (self.on, error.strerror))
 
     def _rename(self, old: str, new: str) -> None:
         try:

@@ -35,7 +35,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     same_process,
     source_address,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural
@@ -170,11 +170,11 @@ def _holders(records: Iterable[dict[str, Any]]) -> list[str]:
 def _others(server: dict[str, Any]) -> Iterator[str]:
     """What was not our doing, in sentences."""
     place, condition = label_of(server), server["condition"]
-    if condition == "changed_meanwhile":
+    if condition == CHANGED_MEANWHILE:
         yield "somebody else set %s to %s; the hold had left it in %s" % (place, server["admin_state"], server["left"]["admin_state"])
-    elif condition == "already_out":
+    elif condition == ALREADY_OUT:
         yield "somebody else has %s in %s" % (place, server["admin_state"])
-    elif condition == "lost":
+    elif condition == LOST:
         yield "%s is in rotation again since HAProxy was started or reloaded, or because a run was cut off" % place
 
 

@@ -286,11 +286,11 @@ class Look:
         answer = describe(action, seen, record, condition, self._boot_id, self._health.clock())
         self._note(answer)
         left = None
-        if answer["state"] == "failing":
+        if answer["state"] == FAILING:
             # The balancer needs its time to notice, whoever made the answer fail.
             left = 0.0 if answer["failing_for"] is None else max(0.0, self._params["notice"] - answer["failing_for"])
         # Not for longer, if a hold of ours was released since, or the host was booted.
-        passing_for = None if answer["state"] == "failing" else round(min(self._store.unchanged_for(), self._health.clock()), 3)
+        passing_for = None if answer["state"] == FAILING else round(min(self._store.unchanged_for(), self._health.clock()), 3)
         found = self._health.connections(self._params["ports"]) if self._params["ports"] else Counted([], [])
         connections = [entry for entry in found.connections if entry["peer"] not in self._peers]
         told = {

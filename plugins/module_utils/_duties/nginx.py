@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine i
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, directive, label_of, nginx_server, nginx_stays
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
@@ -171,11 +171,11 @@ def _places(line: dict[str, Any]) -> list[Place]:
 def _others(server: dict[str, Any]) -> Iterator[str]:
     """What was not our doing, in sentences."""
     place, condition = label_of(server["upstream"], server["server"]), server["condition"]
-    if condition == "changed_meanwhile":
+    if condition == CHANGED_MEANWHILE:
         yield "somebody else changed the line of %s: it is %r, and the hold left %r" % (place, server["text"], server["left"])
-    elif condition == "already_out":
+    elif condition == ALREADY_OUT:
         yield "somebody else gave %s the parameter down" % place
-    elif condition == "lost":
+    elif condition == LOST:
         yield "%s is in rotation: the run that was to take it out was cut off" % place
 
 
