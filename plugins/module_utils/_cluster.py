@@ -260,6 +260,9 @@ class Member:
     def spare(self, seen: Seen) -> str | None:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
+    def still_needed(self, seen: Seen) -> str | None:
+        """The same of a member that somebody else took out and on which nothing is left: its vote may be needed, or its copy of the data."""
+
     def attempt(self, seen: Seen) -> str | None:
         """If ``out`` would begin something that others feel should it fail: on what its success depends, as a text to compare. Else None.
 
@@ -445,9 +448,9 @@ class Members(Driver[Seen]):
     def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
         is_held = record is not None and record["phase"] == HELD
-        if seen.foreign and (record is None or not (seen.ours or is_held)):
+        if self._is_theirs(seen, record):
             # It is drained all the same. There is nothing to give back.
-            hold.waiting_for = seen.left
+            hold.waiting_for = seen.left or (None if self._force else self._member.still_needed(seen))
             yield None
             return
         was_changed = record is not None and self.condition(record, seen) == CHANGED_MEANWHILE
@@ -539,7 +542,7 @@ class Members(Driver[Seen]):
     def why_on(self, seen: Seen, record: Record | None) -> list[str]:
         """Why the member is not out and drained, in sentences. ``seen`` and ``record``: as a look has returned them."""
         if (seen.ours or seen.foreign) and seen.left is None:
-            return []
+            return self._why_needed(seen) if self._is_theirs(seen, record) else []
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE and record is not None and not seen.foreign:
             return [self._stays_in(seen) if record.get(AGAIN) else "%s is in again, although it was taken out for the event" % seen.member]
@@ -550,6 +553,19 @@ class Members(Driver[Seen]):
         except MemberError:
             why = None
         return [why or seen.left or "%s is not out" % seen.member]
+
+    def _why_needed(self, seen: Seen) -> list[str]:
+        """Why a member that somebody else took out must not go down, in sentences."""
+        try:
+            why = self._member.still_needed(seen)
+        except MemberError as error:
+            why = str(error).rstrip(".")
+        return [why] if why else []
+
+    @staticmethod
+    def _is_theirs(seen: Seen, record: Record | None) -> bool:
+        """Whether somebody else took it out. Where what we set bears no name, the record decides."""
+        return bool(seen.foreign) and (record is None or not (seen.ours or record["phase"] == HELD))
 
     def _kept_in(self, seen: Seen, record: Record | None) -> str | None:
         """Why it is not taken out now, in a sentence: the cluster cannot spare it, or an attempt failed. None if it is out, is going out, or may go."""

@@ -79,7 +79,11 @@ class Consul(Member):
         )
 
     def spare(self, seen: Seen) -> str | None:
-        return self._needed_as_server(seen.member) or self._needed_for_services(seen.member)
+        return self.still_needed(seen) or self._needed_for_services(seen.member)
+
+    def still_needed(self, seen: Seen) -> str | None:
+        # Maintenance mode takes no vote.
+        return self._needed_as_server(seen.member)
 
     def out(self, seen: Seen) -> None:
         self._maintenance(enable="true", reason=with_ids(OWNER, self.event_ids))

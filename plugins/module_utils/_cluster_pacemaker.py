@@ -92,12 +92,15 @@ class Pacemaker(Member):
         return Seen(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
 
     def spare(self, seen: Seen) -> str | None:
+        if self._has_quorum and not self._others:
+            return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
+        return self.still_needed(seen) or self._needed_for_resources(seen.member)
+
+    def still_needed(self, seen: Seen) -> str | None:
         if not self._has_quorum:
             return "the cluster has no quorum"
-        if not self._others:
-            return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
-        # A remote node has no vote, and no corosync.
-        return (None if self._is_remote else self._needed_for_quorum(seen.member)) or self._needed_for_resources(seen.member)
+        # A node in standby votes. A remote node has no vote, and no corosync.
+        return None if self._is_remote else self._needed_for_quorum(seen.member)
 
     def out(self, seen: Seen) -> None:
         if self._rival:

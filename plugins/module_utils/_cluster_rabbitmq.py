@@ -95,6 +95,10 @@ class RabbitMQ(Member):
         told = self.tools.run_all([[program, *self._node(), "--formatter", "json", command] for program, command in asked], SECONDS)
         return self._others_stay(seen.member, told[0]) or self._needed_for_queues(seen.member, told[1:])
 
+    def still_needed(self, seen: Seen) -> str | None:
+        # In maintenance mode a node keeps its copies of the queues.
+        return self.spare(seen)
+
     def out(self, seen: Seen) -> None:
         self._run("rabbitmq-upgrade", "drain")
         self._went_out = True

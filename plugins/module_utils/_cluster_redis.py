@@ -188,6 +188,10 @@ class Redis(Member):
         with self._connections():
             return self._spare(seen)
 
+    def still_needed(self, seen: Seen) -> str | None:
+        # A replica that never leads counts for min-replicas-to-write as any other.
+        return self.spare(seen)
+
     def attempt(self, seen: Seen) -> str | None:
         """Writes wait for a failover. What it depends on: who may become the master, in the eyes of Sentinel."""
         if seen.state["role"] != "master":

@@ -70,12 +70,13 @@ class Bell(Member):
     told = ()
     rings = 0
     spared = True
+    needed = None
     broken = False
     log: list = []
 
     @classmethod
     def build(cls):
-        cls.flag, cls.told, cls.rings, cls.spared, cls.broken, cls.log = None, (), 0, True, False, []
+        cls.flag, cls.told, cls.rings, cls.spared, cls.needed, cls.broken, cls.log = None, (), 0, True, None, False, []
 
     @classmethod
     def mistakes(cls, options):
@@ -92,6 +93,11 @@ class Bell(Member):
 
     def spare(self, seen):
         return None if self.spared else "no other bell rings"
+
+    def still_needed(self, seen):
+        if isinstance(self.needed, Exception):
+            raise self.needed
+        return self.needed
 
     def out(self, seen):
         self.log.append("out")

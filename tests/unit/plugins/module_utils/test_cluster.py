@@ -83,6 +83,11 @@ class Bed:
     def back(self, **params):
         return self.call(**dict({"state": "absent", "type": None, "name": None, "event_ids": None}, **params))
 
+    def still_on(self):
+        """What a look at the host tells."""
+        duty = cluster.class_of(Bell)("gong", {"tower": "north", "height": None}, ScriptedMachine(Store(str(self.folder)), self.tools))
+        return [sentence.removeprefix("The tower (gong): ") for sentence in duty.still_on()]
+
     @property
     def records(self):
         return Store(str(self.folder)).records("cluster")
@@ -147,6 +152,24 @@ class TestOut:
         Bell.rings = 0
         assert bed.out()["done"] and bed.records == [] and Bell.log == []
         assert bed.back()["done"] and Bell.flag == "Quasimodo"
+
+    def test_what_somebody_else_took_out_may_be_needed_still(self, bed):
+        """Such as for its vote."""
+        Bell.flag, Bell.needed = "Quasimodo", "two bells must hang"
+        result = bed.out()
+        assert (result["done"], result["waiting_for"], bed.records, Bell.log) == (False, "two bells must hang", [], [])
+        assert bed.still_on() == ["two bells must hang"]
+        # Shortly before the impact, nobody asks any more.
+        assert bed.out(force=True)["done"]
+        Bell.needed = MemberError("The tower does not answer.")
+        assert bed.still_on() == ["The tower does not answer"]
+        Bell.needed = None
+        assert bed.out()["done"] and bed.still_on() == []
+        # What is ours has been asked about before.
+        Bell.flag = None
+        assert bed.out()["done"] and bed.records
+        Bell.needed = "two bells must hang"
+        assert bed.out()["done"] and bed.still_on() == []
 
     def test_a_change_that_bears_no_name_is_ours_if_the_record_says_so(self, bed, monkeypatch):
         look = Bell.look

@@ -150,6 +150,16 @@ class TestSpare:
         world.config["Server"] = False
         assert world.spare() is None
 
+    def test_the_vote_of_a_server_that_somebody_else_took_out(self, world):
+        """Maintenance mode takes no vote. That nobody else offers its services is what somebody wanted."""
+        world.checks["_node_maintenance"], world.offers = maintenance("a new disk"), [offer("web1", "critical"), offer("web2", "critical")]
+        member = world.member()
+        assert member.still_needed(member.look()) is None
+        world.members[2]["Status"] = 4
+        member = world.member()
+        told = "without web1 the servers of Consul would lose their majority: 1 of the other 2 answer, and 2 are needed"
+        assert member.still_needed(member.look()) == told
+
     @pytest.mark.parametrize("reason", ["graceful.azure (E1)", "graceful.azure"])
     def test_a_server_that_is_out_for_another_event_counts_as_gone(self, world, reason):
         """It answers until it is rebooted. Nobody else may go meanwhile, also if another run has taken it out."""

@@ -206,6 +206,17 @@ class TestSpare:
         member, seen = look(tools)
         assert member.spare(seen) == "without web1 the cluster would lose its quorum: it has 2 votes and needs 2"
 
+    def test_the_vote_of_a_node_that_somebody_else_took_out(self, tools):
+        """A node in standby votes. Nothing runs there that another one would have to take."""
+        tools.says("crm_mon", 0, answer("standby.xml"), "")
+        member, seen = look(tools)
+        assert seen.foreign and member.still_needed(seen) is None
+        tools.says("corosync-quorumtool", 0, answer("quorum.txt").replace("Quorum:           1", "Quorum:           2"), "")
+        assert member.still_needed(seen) == "without web1 the cluster would lose its quorum: it has 2 votes and needs 2"
+        tools.says("crm_mon", 0, answer("standby.xml").replace('with_quorum="true"', 'with_quorum="false"'), "")
+        member, seen = look(tools)
+        assert member.still_needed(seen) == "the cluster has no quorum"
+
     @pytest.mark.parametrize(("votes", "needed", "stays"), [(1, 2, True), (2, 2, True), (1, 1, False)])
     def test_a_node_that_is_out_for_another_event_counts_as_gone(self, tools, votes, needed, stays):
         """It votes until it is rebooted. Nobody else may go meanwhile, also if another run has taken it out."""

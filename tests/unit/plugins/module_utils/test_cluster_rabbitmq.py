@@ -169,6 +169,13 @@ class TestSpare:
         tools.says(CLUSTER, 0, changed("cluster.json", maintenance_status=states), "")
         assert spare(tools) == "without rabbit@web1, 1 of the 3 nodes of the cluster would serve, and 2 are needed"
 
+    def test_a_node_that_somebody_else_took_out_has_its_copies_of_the_queues(self, tools):
+        tools.says(STATUS, 0, answer("drained.json"), "")
+        member, seen = look(tools)
+        assert seen.foreign and member.still_needed(seen) is None
+        tools.says(CLUSTER, 0, changed("cluster.json", running_nodes=["rabbit@web1", "rabbit@web3"]), "")
+        assert member.still_needed(seen) == "without rabbit@web1, 1 of the 3 nodes of the cluster would serve, and 2 are needed"
+
     def test_a_node_that_the_cluster_calls_otherwise(self, tools):
         """It would be counted among those that stay."""
         tools.says(CLUSTER, 0, changed("cluster.json", disk_nodes=["rabbit@web1.example", "rabbit@web2"]), "")

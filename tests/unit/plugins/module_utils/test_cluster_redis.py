@@ -832,6 +832,16 @@ def test_a_priority_of_zero_that_somebody_else_set_needs_no_hold(model, tmp_path
     assert given["done"] and given["conflicts"] == [] and model.told == []
 
 
+def test_a_priority_of_zero_is_no_proof_that_writes_go_on_without_it(model, tmp_path):
+    """Such a replica never leads, and counts for min-replicas-to-write as any other."""
+    be_replica(model)
+    model.nodes[ONE].priority, model.wanted = "0", 1
+    assert hold(model, tmp_path)["done"]
+    model.nodes[THREE].link, model.nodes[THREE].flags = "err", "slave,s_down"
+    taken = hold(model, tmp_path)
+    assert not taken["done"] and "the master of shop would refuse writes" in taken["waiting_for"] and model.told == []
+
+
 def test_a_master_whose_priority_is_zero_hands_over_and_keeps_it(model, tmp_path):
     model.nodes[ONE].priority = "0"
     assert hold(model, tmp_path)["members"][0]["condition"] == "held"
