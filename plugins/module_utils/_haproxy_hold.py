@@ -115,6 +115,15 @@ def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Ke
     return {key: why for key, why in silent.items() if key[0] in answering}
 
 
+def untested_servers(seen: HaproxyState, backends: Collection[str]) -> dict[Key, str]:
+    """Why servers of some backends that get requests do not count as in service: HAProxy checks them, and has not yet. One of them may be dead."""
+    return {
+        key: "%s: HAProxy has not checked it yet" % server.name
+        for key, server in seen.servers.items()
+        if server.backend in backends and server.in_service and seen.is_untested(server)
+    }
+
+
 class Step(NamedTuple):
     """One step of one hold.
 
@@ -225,6 +234,8 @@ class Servers(Driver[Server]):
         backends = {server.backend for server in leaving}
         silent = silent_servers(self._seen, backends)
         leaving = [server for server in leaving if (server.backend, server.name) not in silent]
+        # What was out before HAProxy lost its state does not wait for that: what runs there may be stopped already.
+        silent.update(untested_servers(self._seen, {hold.there.backend for hold in holds if hold.there and hold.condition != LOST}))
         for server in leaving:
             if (server.backend, self._server) not in self._seen.servers:
                 continue

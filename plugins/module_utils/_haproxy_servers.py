@@ -106,6 +106,11 @@ class HaproxyState:
         tracked = self.servers.get(_key(server.tracks))
         return server.checked or tracked is not None and self.is_watched(tracked)
 
+    def is_untested(self, server: Server) -> bool:
+        """Whether HAProxy has yet to check a server that it watches. When it starts, and so after each reload, such a server is up, also if it is dead."""
+        tracked = self.servers.get(_key(server.tracks))
+        return server.untested if server.checked else tracked is not None and self.is_untested(tracked)
+
     def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
         """Count what a former process still serves along with the sessions of the one that answers. ``ask``: its own state."""
         for server, count in self._shares(former.connections):
@@ -182,6 +187,8 @@ class Server:
         self.status = row["status"]
         # Whether HAProxy itself checks the server. The way out of maintenance waits for these checks.
         self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
+        # A star stands before what the last check told while the next one goes on.
+        self.untested = self.checked and (row.get("check_status") or "").lstrip("* ") == "INI"
         # The server whose state this one takes over, as "backend/server"; empty if there is none.
         self.tracks = row.get("tracked") or ""
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.

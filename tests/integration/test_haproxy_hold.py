@@ -432,7 +432,26 @@ class TestMinimumInService:
                 f"backend www\n  server web1 127.0.0.1:{port}\n  server web2 127.0.0.1:{dead} track seen/web\n"
                 f"backend seen\n  server web 127.0.0.1:{port} check inter 100\n"
             )
-            assert hold(haproxy, min_in_service="1")["refused"] == []
+            until(lambda: hold(haproxy, min_in_service="1")["refused"] == [], 10, "the first check")
+
+    @pytest.mark.parametrize("tracks", [False, True])
+    def test_a_server_that_haproxy_has_not_checked_yet_does_not_count(self, start, hold, tracks):
+        """After each start and reload, all servers are up until their first check, the dead too. The checks are spread over their interval."""
+        with contextlib.closing(listener()) as web:
+            port, dead = web.getsockname()[1], free_port()
+            checked = f"backend seen\n  server web1 127.0.0.1:{port} check inter 40s\n  server web2 127.0.0.1:{dead} check inter 40s\n"
+            tracking = f"backend www\n  server web1 127.0.0.1:{port} track seen/web1\n  server web2 127.0.0.1:{dead} track seen/web2\n"
+            haproxy = start(checked + tracking if tracks else checked)
+            backend = "www" if tracks else "seen"
+            told = f"web1 stays: 1 of 2 in service in {backend} (web2: HAProxy has not checked it yet), 1 must stay."
+            until(lambda: "L4OK" in haproxy.ask("show stat"), 10, "the check of web1")
+            assert hold(haproxy, min_in_service="1", backends=[backend])["refused"] == [told] and haproxy.flags(backend, "web1")[0] == READY
+            # It may go itself, whatever the check will say.
+            assert hold(haproxy, server="web2", min_in_service="1", backends=[backend], check=True)["refused"] == []
+            # Where HAProxy has lost that it was out, it does not wait: what runs there may be stopped already.
+            assert hold(haproxy, min_in_service="0", backends=[backend])["refused"] == []
+            haproxy.restart()
+            assert hold(haproxy, min_in_service="1", backends=[backend])["refused"] == [] and haproxy.flags(backend, "web1")[0] != READY
 
     @pytest.mark.usefixtures("all_answer")
     def test_one_backend_that_would_be_short_forbids_all(self, start, hold, tmp_path):

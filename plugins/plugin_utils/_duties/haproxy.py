@@ -427,7 +427,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         group=Group(
             (machine.key, server["backend"]),
             f"{server['backend']} on {name}",
-            tuple(other for other in machine.result["servers"] if other["backend"] == server["backend"]),
+            tuple(other if condition == HELD else _counted(other) for other in machine.result["servers"] if other["backend"] == server["backend"]),
         ),
         member=server["server"],
         pools=tuple(pools_of(server)),
@@ -437,6 +437,14 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         conflict=f"somebody else set {label} to {state}{_expected(server)}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
         note=_note(label, server, leads_to),
     )
+
+
+def _counted(server: Json) -> Json:
+    """A server as one of those that must stay in service. One that HAProxy has not checked yet may be dead.
+
+    A host that was out before HAProxy lost its state does not wait for that: what runs on it may be stopped already.
+    """
+    return dict(server, in_service=False, silent=server["untested"], early=True) if server.get("untested") else server
 
 
 def _expected(server: Json) -> str:

@@ -14,6 +14,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import _ask
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
 
+from tests.support.model import Model
+
 NAMES = ("web1", "web2")
 GROUP = Group(("pool",), "pool web", tuple({"server": name, "in_service": True, "backup": False} for name in NAMES))
 ASK = MappingProxyType({"url": "http://localhost/health"})
@@ -50,6 +52,26 @@ def target(name, health, asked=False, unanswered=None, ask=ASK, silent=False):
 def test_a_target_that_does_not_answer_does_not_count(health, other, short):
     hosts = {"web1": target("web1", health), "web2": target("web2", health, **other)}
     assert below_minimum(hosts["web1"], hosts, set()) == (Reason(Kind.MINIMUM if "must stay" in short else Kind.LOOK, short) if short else None)
+
+
+def test_a_server_that_haproxy_has_not_checked_yet_does_not_count():
+    """After a reload it is up until its first check, whatever it is. So a host that waits for it would go out with each reload."""
+    model, told = Model(hosts=2), "{}: HAProxy has not checked it yet"
+    model.servers["lb1"]["web2"]["untested"] = told.format("web2")
+    model.announce("e1", "web1", notice=900.0)
+    for _pass in range(4):
+        model.go()
+    said = model.outcome["hosts"]["web1"]
+    assert (said["state"], said["reason"]) == ("waiting", f"it is too early to count www on lb1 ({told.format('web2')})")
+    assert model.in_rotation("web1") == ["lb1"]
+    # Whether it has been checked itself does not matter.
+    model.servers["lb1"]["web2"]["untested"], model.servers["lb1"]["web1"]["untested"] = None, told.format("web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    # Where HAProxy has lost that it was out, it does not wait: what runs there may be stopped already.
+    model.servers["lb1"]["web2"]["untested"] = told.format("web2")
+    server = model.servers["lb1"]["web1"]
+    server["process"], server["admin_state"] = server["process"] + 1, "ready"
+    model.until(lambda outcome: not model.in_rotation("web1"), passes=3)
 
 
 @pytest.mark.parametrize(
