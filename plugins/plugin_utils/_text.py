@@ -10,7 +10,7 @@ import json
 import re
 import time
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
@@ -23,32 +23,23 @@ def printable(value: Any) -> Any:
 
     Text from events, answers and records may contain anything. A raw line break or a terminal's escape sequence could forge lines of the output.
     """
-    if isinstance(value, str):
-        if value.isprintable():
-            return value
-        return "".join(character if character.isprintable() else character.encode("unicode_escape").decode("ascii") for character in value)
-    if isinstance(value, Mapping):
-        return {printable(key): printable(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [printable(entry) for entry in value]
-    return value
+    return _with_each(value, lambda character: character.encode("unicode_escape").decode("ascii"))
 
 
 def legible(value: Any) -> Any:
     """The same without an escape, for what Ansible shows as JSON: it would double the backslash. White space becomes a space."""
+    return _with_each(value, lambda character: " " if character.isspace() else f"<U+{ord(character):04X}>")
+
+
+def _with_each(value: Any, shown: Callable[[str], str]) -> Any:
+    """The value with each unprintable character as C(shown) shows it."""
     if isinstance(value, str):
-        return "".join(_legible(character) for character in value)
+        return value if value.isprintable() else "".join(character if character.isprintable() else shown(character) for character in value)
     if isinstance(value, Mapping):
-        return {legible(key): legible(entry) for key, entry in value.items()}
+        return {_with_each(key, shown): _with_each(entry, shown) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [legible(entry) for entry in value]
+        return [_with_each(entry, shown) for entry in value]
     return value
-
-
-def _legible(character: str) -> str:
-    if character.isprintable():
-        return character
-    return " " if character.isspace() else f"<U+{ord(character):04X}>"
 
 
 def plain(value: Any) -> Any:

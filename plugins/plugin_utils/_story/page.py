@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, shares
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, end_of, is_out, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
@@ -187,7 +187,7 @@ def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
 
 def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: dict[str, str]) -> tuple[str, bool, list[str]]:
     """How the run ended, whether that is bad, and what the reader should do."""
-    out = [host["name"] for host in hosts if host["out"] and host["out"][-1]["until"] is None]
+    out = [host["name"] for host in hosts if is_out(host)]
     stay = f" Until then {listed(out)} may still be out of service." if out else " No host was out of service."
     again = "start handle_events again with the same targets. It continues where this one stopped."
     persons = [f"{host['name']} needs a person: {_reason(host['states'][-1])}" for host in hosts if _state(host) == "needs_person"]
@@ -233,7 +233,7 @@ def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
         yield f"{'Both' if most == 2 else f'All {most}'} hosts were out of service at the same time, first at {Times.at(since)}."
     else:
         yield "The only host was out of service."
-    begin, end = min(span["from"] for span in spans), max(span["until"] or run["updated"] for span in spans)
+    begin, end = min(span["from"] for span in spans), max(end_of(span, run["updated"]) for span in spans)
     yield (
         "The collection sees no requests, so it cannot tell whether any was lost. The logs of your load balancers can:"
         f" look from {Times.at(begin)} to {Times.at(end)}."
@@ -242,8 +242,7 @@ def _of_all(hosts: Sequence[Json], run: Json) -> Iterator[str]:
 
 def _row(host: Json, run: Json, named: Callable[[str], str]) -> Json:
     """A host in the table, and why it took so long."""
-    lasted = sum(math.floor(span["until"] or run["updated"]) - math.floor(span["from"]) for span in host["out"])
-    is_out = bool(host["out"]) and host["out"][-1]["until"] is None
+    lasted = sum(math.floor(end_of(span, run["updated"])) - math.floor(span["from"]) for span in host["out"])
     words = WORDS.get(_state(host), _state(host))
     if _state(host) not in SERVING:
         words += f": {named(_reason(host['states'][-1]))}"
@@ -255,13 +254,13 @@ def _row(host: Json, run: Json, named: Callable[[str], str]) -> Json:
             f"{Times.at(span['from'])} to {Times.at(span['until']) or 'now'}" + (" (began before this run)" if span["from"] < run["started"] else "")
             for span in host["out"]
         ],
-        "last": f"not back yet: {words}" if is_out else words,
+        "last": f"not back yet: {words}" if is_out(host) else words,
         "waits": [_wait(host, state, run, named) for state in host["states"] if state["state"] not in SERVING],
     }
 
 
 def _wait(host: Json, state: Json, run: Json, named: Callable[[str], str]) -> Json:
-    until = run["updated"] if state["until"] is None else state["until"]
+    until = end_of(state, run["updated"])
     is_first = state is host["states"][0] and any(span["from"] < run["started"] for span in host["out"])
     return {
         "from": state["from"],
@@ -300,7 +299,7 @@ def _range(first: float, last: float, step: float) -> Iterator[float]:
 def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence[_Event]) -> Json:
     bars = []
     for state in host["states"]:
-        until = updated if state["until"] is None else state["until"]
+        until = end_of(state, updated)
         x = axis.x(state["from"])
         title = f"{WORDS.get(state['state'], state['state'])}, {Times.at(state['from'])} to {Times.at(until)}: {_reason(state)}"
         # A state that has just begun is seen, too.
@@ -308,7 +307,7 @@ def _lane(axis: _Axis, number: int, host: Json, updated: float, events: Sequence
         bars.append({"state": state["state"], "x": min(x, 100 - width), "width": width, "title": title})
     out = []
     for span in host["out"]:
-        until = updated if span["until"] is None else span["until"]
+        until = end_of(span, updated)
         title = f"out of its load balancer for {Times.between(span['from'], until)}"
         out.append({"x1": axis.x(span["from"]), "x2": axis.x(until), "title": title})
     marks = [mark for event in events if host["name"] in event.hosts for mark in event.marks(axis)]

@@ -90,7 +90,7 @@ def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
     events = [event for event in report["events"] if event["outcome"] == UNFINISHED and targets.intersection(event["hosts"])]
     if run["finished"] or not events:
         return None
-    out = [host["name"] for host in report["hosts"] if host["name"] in targets and host["out"] and host["out"][-1]["until"] is None]
+    out = [host["name"] for host in report["hosts"] if host["name"] in targets and is_out(host)]
     return {
         "report": name,
         "started": _moment(run["started"]),
@@ -234,13 +234,22 @@ def _add_state(story: Story, name: str, host: Json, decision: Json, now: float) 
 
 def _add_out(host: Json, decision: Json, held_since: dict[str, float], now: float) -> None:
     """Since when a host is out of its balancers, and until when it was. C(held_since): empty as long as a balancer may send it requests."""
-    out = host["out"]
-    is_open = bool(out) and out[-1]["until"] is None
     if decision["state"] in SERVING:
-        if is_open:
-            out[-1]["until"] = now
-    elif held_since and not is_open:
-        out.append({"from": min(held_since.values()), "until": None})
+        if is_out(host):
+            host["out"][-1]["until"] = now
+    elif held_since and not is_out(host):
+        host["out"].append({"from": min(held_since.values()), "until": None})
+
+
+def is_out(host: Json) -> bool:
+    """Whether a host was out of its balancers when its report was written last."""
+    return bool(host["out"]) and host["out"][-1]["until"] is None
+
+
+def end_of(span: Json, updated: float) -> float:
+    """The end of a state of a host, or of a time out; if it goes on, when the report was written last."""
+    end: float | None = span["until"]
+    return updated if end is None else end
 
 
 def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
@@ -334,7 +343,7 @@ def as_report(story: Story) -> Report:
     found["entries"] = sorted(story["entries"], key=lambda entry: entry["time"])
     found["events"] = sorted(story["events"].values(), key=lambda event: (event["seen"] is None, event["seen"]))
     found["hosts"] = [
-        {"name": name, **host, "seconds_out": round(sum((span["until"] or story["run"]["updated"]) - span["from"] for span in host["out"]), 1)}
+        {"name": name, **host, "seconds_out": round(sum(end_of(span, story["run"]["updated"]) - span["from"] for span in host["out"]), 1)}
         for name, host in story["hosts"].items()
     ]
     return found
