@@ -114,6 +114,11 @@ def last_part(resource_id: str) -> str:
     return resource_id.rpartition("/")[2]
 
 
+def without_service(unit: str) -> str:
+    """A unit has the same name with and without this ending."""
+    return unit[: -len(".service")] if unit.endswith(".service") else unit
+
+
 def plural(number: int, noun: str) -> str:
     return "%d %s" % (number, noun) if number == 1 else "%d %ss" % (number, noun)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant, mistake_in_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant, mistake_in_seconds, without_service
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -90,8 +90,7 @@ def mistakes_together(entries: Iterable[tuple[str, str, str, str]]) -> Iterator[
     known: dict[str, str] = {}
     single: dict[str, str] = {}
     for called, kind, name, once in entries:
-        # A unit has the same name with and without its ending.
-        first = known.setdefault(name[: -len(".service")] if name.endswith(".service") else name, called)
+        first = known.setdefault(without_service(name), called)
         if first != called:
             yield called, "name", "%r stands in %s already; give each entry a name of its own" % (name, first)
         only = single.setdefault(kind, called) if once else called

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import without_service
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -18,6 +20,6 @@ NEEDS_NAME = "it is the name of the unit"
 
 
 def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
-    stem = name[: -len(".service")] if name.endswith(".service") else name
+    stem = without_service(name)
     if stem.endswith("@"):
         yield "name", "%r is a template; name an instance of it, such as %s1" % (name, stem)
