@@ -109,6 +109,14 @@ class File(HealthFile):
             raise Refused(f"The health file {self.on} was changed by somebody else at the same moment.")
 
 
+class WindowsService(Service):
+    """A service that answers the probe."""
+
+    def redone_for(self) -> float | None:
+        """Windows does not tell since when a service is down. The record tells since when it is held."""
+        return None
+
+
 class Site(Stopped):
     """A site of IIS that answers the probe."""
 
@@ -170,7 +178,7 @@ class Health:
         if name == "file":
             return File(self._windows, self._state_dir, on, means)
         if name == "service":
-            return Service(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
+            return WindowsService(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
         if name == "iis_site":
             return Site(on, WindowsIis(self._windows), self._windows.monotonic, self._windows.pause)
         raise ProbeError(no_such_action(name))

@@ -746,6 +746,18 @@ class TestHealthFile:
             look = Action(host).run("health_probe_info", notice=12, **answer)
             assert look["answer"]["condition"] == "already_out" and look["notice_left"] == pytest.approx(12, abs=2) and not look["idle"]
 
+    @pytest.mark.parametrize("answer", [OUT, {"action": "service", "service": "Web"}, {"action": "iis_site", "iis_site": "Health"}])
+    def test_the_balancer_has_noticed_what_is_held_for_long_enough(self, host, answer):
+        with host.change() as state:
+            state["services"] = {"Web": {"status": "Running"}}
+        until_done(Action(host), "health_probe_hold", event_ids=["E1"], **answer)
+        look = Action(host).run("health_probe_info", notice=12, **answer)
+        assert look["answer"]["condition"] == "held" and look["notice_left"] == pytest.approx(12, abs=patient(2))
+        with host.change() as state:
+            state["booted"] -= 100
+        look = Action(host).run("health_probe_info", notice=12, **answer)
+        assert look["answer"]["condition"] == "held" and look["notice_left"] == 0 and look["idle"]
+
     def test_how_the_look_tells_that_it_is_idle(self, host):
         Action(host).run("health_probe_hold", event_ids=["E1"], **self.OUT)
         look = Action(host).run("health_probe_info", ports=[80], notice=0, **self.OUT)
