@@ -147,7 +147,7 @@ class Servers(Driver[Server]):
     """One server in its backends.
 
     ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
-    the server.
+    the server. ``checked_later``: whether what its checks may need comes back only after it.
     """
 
     Refused = Refused
@@ -163,6 +163,7 @@ class Servers(Driver[Server]):
         min_in_service: int | str | None = None,
         places: Collection[Searched] = (),
         await_checks: bool = True,
+        checked_later: bool = False,
     ) -> None:
         self._haproxy = haproxy
         self._store = store
@@ -173,6 +174,7 @@ class Servers(Driver[Server]):
         self._min_in_service = min_in_service
         self._places = places
         self._await_checks = await_checks
+        self._checked_later = checked_later
         self._targets: list[Key] | None = None
         self._sticky: set[str] | None = None
         # The names of servers whose hold HAProxy had lost.
@@ -283,7 +285,7 @@ class Servers(Driver[Server]):
         if condition == HELD and was_found_out(record):
             step = Step(None)
         elif condition == HELD:
-            step = _way_back(self._not_told(record), server, self._await_checks)
+            step = _way_back(self._not_told(record), server, self._await_checks, self._checked_later)
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
             told = condition == CHANGED_MEANWHILE or server.forced != READY
@@ -521,7 +523,7 @@ def _led(record: Record | None) -> str | None:
     return led
 
 
-def _way_back(record: Record, server: Server, await_checks: bool) -> Step:
+def _way_back(record: Record, server: Server, await_checks: bool, checked_later: bool = False) -> Step:
     """The next step of a server that nobody holds any more.
 
     HAProxy does not check a server in maintenance. So such a server goes to `drain` first and stays there until its checks have passed. A server
@@ -532,6 +534,8 @@ def _way_back(record: Record, server: Server, await_checks: bool) -> Step:
 
     Without ``await_checks`` the server is given back at once, and is down until HAProxy's checks pass. This also holds for `drain`, because
     HAProxy may not have noticed yet that the machine is gone.
+
+    With ``checked_later``, a server that comes from maintenance is given back as soon as HAProxy checks it. Otherwise both would wait for one another.
     """
     checking = _is_being_checked(record)
     record = dict(record, phase=RESTORING)
@@ -541,7 +545,7 @@ def _way_back(record: Record, server: Server, await_checks: bool) -> Step:
     watched = server.checked and server.forced == DRAIN and server.admin_state != MAINT
     if watched and up and not await_checks:
         return Step(_left(record, DRAIN), CHECK_FIRST)
-    if watched and await_checks and (checking or up) and not server.passed:
+    if watched and await_checks and (up or checking and not checked_later) and not server.passed:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})

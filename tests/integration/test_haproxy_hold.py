@@ -633,6 +633,17 @@ backend tracking
         assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
         assert result["servers"][0]["status"].startswith("DOWN") and {bed.ask() for _request in range(4)} == {200}
 
+    def test_one_whose_checks_need_what_comes_back_after_it_does_not_wait_for_them(self, bed, hold, release, tmp_path):
+        """Such as a listener that stands before the balancer in the duties. It gets nothing before a check passes."""
+        bed.serve(bed.other)
+        haproxy = bed.start()
+        hold(haproxy, out_state="maint", backends=["www"])
+        result = release(haproxy, backends=["www"], timeout=0.0, checked_later=True)
+        assert result["waiting_for"] == [] and haproxy.flags("www", "web1")[0] == READY and list((tmp_path / "state").iterdir()) == []
+        assert result["servers"][0]["status"].startswith("DOWN") and {bed.ask() for _request in range(4)} == {200}
+        bed.serve(bed.port)
+        until(lambda: haproxy.states("www")["web1"].up, 10, "up again")
+
     @pytest.mark.parametrize("noticed", [False, True], ids=["no check has failed yet", "checks have begun to fail"])
     def test_one_that_is_gone_for_good_and_was_in_drain_gets_nobody_either(self, bed, hold, noticed):
         bed.serve(bed.other)

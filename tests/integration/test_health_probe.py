@@ -365,25 +365,27 @@ def test_a_rehearsal_waits_for_who_is_just_back_and_ends_if_another_one_fails(ma
 
 
 @pytest.mark.parametrize(
-    ("check", "peers"),
+    ("check", "peers", "state"),
     [
-        ("port {1}", {}),
+        ("port {1}", {}, "drain"),
+        # HAProxy then waits for its check, which asks for the health answer that is held.
+        ("port {1}", {}, "maint"),
         # Its checks go to the port of the application. test_several_may_only_check (unit tests) holds the same.
-        pytest.param("port {0} source 127.0.0.9", {"peer": ["168.63.129.16", "127.0.0.9"]}, marks=pytest.mark.long),
+        pytest.param("port {0} source 127.0.0.9", {"peer": ["168.63.129.16", "127.0.0.9"]}, "drain", marks=pytest.mark.long),
     ],
 )
-def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers):
+def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers, state):
     site = make_site(check=check)
     content = json.loads(site.inventory.read_text())
     for name, host in content["all"]["children"]["web"]["hosts"].items():
         (probe,) = host["graceful_azure_duties"]
-        host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name)]
+        host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name, state=state)]
     content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
     site.inventory.write_text(json.dumps(content))
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
     process = site.start("handle_events")
     site.simulator.wait_for(event_id, "Started", 90)
-    assert site.fails("web1") and site.admin_states() == {"web1": "drain", "web2": "ready"}
+    assert site.fails("web1") and site.admin_states() == {"web1": state, "web2": "ready"}
     site.simulator.complete(event_id)
     run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output

@@ -295,11 +295,12 @@ def hold_spec() -> dict[str, Any]:
         min_in_service={"type": "str"},
         timeout={"type": "float", "default": 120},
         await_checks={"type": "bool", "default": True},
+        checked_later={"type": "bool", "default": False},
     )
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
-    """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass."""
+    """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass. C(checked_later): as for C(Servers)."""
     check_seconds("timeout", params["timeout"])
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
@@ -323,6 +324,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
         least,
         parse_places(params["addresses"]),
         await_checks,
+        bool(params.get("checked_later")),
     )
     engine: Engine[Any] = Engine(servers, store, request, machine.monotonic, machine.sleep)
     try:

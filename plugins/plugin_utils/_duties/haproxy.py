@@ -295,6 +295,7 @@ class Haproxy(ServersDuty):
             "absent": settings.get("absent"),
             "min_in_service": step.get("min_in_service"),
             "await_checks": step.get("await_checks"),
+            "checked_later": step.get("checked_later"),
             "timeout": 0,
         }
         for machine in settings["hosts"]:

@@ -106,6 +106,7 @@ class HealthProbe(TrafficDuty):
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
     sees_pool = False
+    answers_checks = True
     may_forget = True
 
     def settings(self, options: Options, host: str) -> BalancerSettings:

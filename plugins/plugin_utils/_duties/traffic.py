@@ -64,6 +64,8 @@ class TrafficDuty(Duty):
     """The same for a place that somebody else has taken out."""
     sees_pool = True
     """Whether a look at its machine tells of all servers that share the requests. Otherwise each of them must be looked at."""
+    answers_checks = False
+    """Whether it is the host's own answer, for which the checks of its other balancers may ask as well."""
     may_forget = False
     """Whether the balancer may lose its state and put a host back into rotation. Then the time for which the host is out begins again."""
 

@@ -79,7 +79,8 @@ def _balancer(host: Host, direction: str, step: StepJson) -> Acts:
     """The acts at each balancer in its turn: the outermost first goes out, and is the last to come in."""
     hold = holding(step) if direction == "out" else _release(step)
     acts: Acts = []
-    for number, (provider, settings) in in_order(enumerate(host.balancers), direction):
+    for number in in_order([settings for _provider, settings in host.balancers], direction):
+        provider, settings = host.balancers[number]
         more: Json = {"balancer": number}
         file = provider.file(settings, direction)
         if file:
@@ -191,7 +192,9 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
         outer.append(as_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
     outer.append(as_act("restoring", "task_hold", name=[BEING_RESTORED], **holding(step)))
-    return [(None, inner), *_balancer(host, "in", step), (None, outer)]
+    # The checks of a balancer may need what comes back only after it.
+    checked_later = any(group["first"] and any(given["out"] for given in group["steps"]) for group in groups)
+    return [(None, inner), *_balancer(host, "in", {**step, **({"checked_later": True} if checked_later else {})}), (None, outer)]
 
 
 def _stays_out(step: StepJson, host: Host) -> bool:

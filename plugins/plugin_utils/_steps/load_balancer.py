@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, gathered, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Result
-
-Each = TypeVar("Each")
 
 
 def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = ()) -> RoleResult:
@@ -28,9 +25,15 @@ def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = (
     return TRAFFIC[settings["provider"]].judge(settings, direction, acts)
 
 
-def in_order(balancers: Iterable[Each], direction: str) -> list[Each]:
-    """The balancers of a host, in the order in which it goes out or comes back. It goes out of the outermost first."""
-    return list(balancers) if direction == "out" else list(balancers)[::-1]
+def in_order(balancers: Sequence[BalancerSettings], direction: str) -> list[int]:
+    """The numbers of the balancers of a host, from 0, in the order in which it goes out or comes back. It goes out of the outermost first.
+
+    Its health answer comes back before all others: their own checks may ask for it, and then it is waited for.
+    """
+    numbers = list(range(len(balancers)))
+    if direction == "out":
+        return numbers
+    return sorted(numbers, key=lambda number: (not TRAFFIC[balancers[number]["provider"]].answers_checks, -number))
 
 
 def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result]) -> RoleResult:
@@ -39,9 +42,9 @@ def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Seque
     C(balancers): the settings of each, the outermost first. C(acts): as for C(judge), each with the number of its balancer from 0 in C(balancer).
     """
     told: RoleResult = {}
-    for number, settings in in_order(enumerate(balancers), direction):
+    for number in in_order(balancers, direction):
         mine = _acts_at(number, acts)
-        result = judge(settings, direction, mine)
+        result = judge(balancers[number], direction, mine)
         told = _after(told, result) if told else result
         if not _goes_on(result, direction, mine):
             break
@@ -50,8 +53,8 @@ def judge_all(balancers: Sequence[BalancerSettings], direction: str, acts: Seque
 
 def is_turn_of(number: int, balancers: Sequence[BalancerSettings], direction: str, acts: Sequence[Result]) -> bool:
     """Whether a balancer may be changed now, after the results of those before it."""
-    before = itertools.takewhile(lambda pair: pair[0] != number, in_order(enumerate(balancers), direction))
-    return all(_goes_on(judge(settings, direction, _acts_at(other, acts)), direction, _acts_at(other, acts)) for other, settings in before)
+    before = itertools.takewhile(lambda other: other != number, in_order(balancers, direction))
+    return all(_goes_on(judge(balancers[other], direction, _acts_at(other, acts)), direction, _acts_at(other, acts)) for other in before)
 
 
 def _acts_at(number: int, acts: Sequence[Result]) -> list[Result]:

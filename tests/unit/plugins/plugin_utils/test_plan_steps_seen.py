@@ -188,3 +188,23 @@ def test_idle_looks_of_an_earlier_boot_do_not_count():
     model.boots("web1")
     model.go()
     assert states(model)["web1"] == "draining" and model.memory["hosts"]["web1"]["looks"] == 1
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_what_comes_back_after_a_balancer_may_be_what_its_checks_need(first):
+    """Otherwise HAProxy waits for a check of what comes back only after it, and the host stays out for ever."""
+    haproxy = {"type": "haproxy", "hosts": ["lb1"]}
+    # A task file that only follows takes nothing off.
+    after = {"type": "tasks", "name": "restore_service_after", "back": "/after.yml"}
+    model = Model(min_in_service=0, drain_host={"steps": steps_of("web", haproxy, after) if first else steps_of(haproxy, "web", after)})
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.over("e1")
+
+    def back(outcome):
+        acts = (act for turn in outcome["turns"]["web1"] for act in turn.get("acts", ()) if act["module"] == "haproxy_hold")
+        return [act["args"] for act in acts if act["args"]["state"] == "absent"]
+
+    (args,) = model.until(back) and back(model.outcome)
+    assert bool(args.get("checked_later")) is first

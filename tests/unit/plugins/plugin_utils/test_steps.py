@@ -120,6 +120,13 @@ class TestLoadBalancer:
         assert not load_balancer.is_turn_of(0, both, "in", waits) and not load_balancer.judge_all(both, "in", waits)["done"]
         assert load_balancer.is_turn_of(0, both, "in", [act("lb2", server(admin_state="ready"), balancer=1)])
 
+    def test_the_health_answer_comes_back_before_all_others(self):
+        """Their checks may ask for it, and HAProxy waits for its checks where the server was in maintenance."""
+        probe = {"provider": "health_probe"}
+        assert load_balancer.in_order([probe, haproxy("lb1"), haproxy("lb2")], "in") == [0, 2, 1]
+        assert load_balancer.in_order([haproxy("lb1"), probe], "in") == [1, 0]
+        assert load_balancer.in_order([haproxy("lb1"), probe], "out") == [0, 1]
+
 
 class TestTasksOfTheUsersOwn:
     FILE = MappingProxyType({"record": "load_balancer_custom", "path": "/out.yml"})
