@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import http.server
 import re
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from tests.support.haproxy import PROGRAM, Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
+from tests.support.slow_web import SlowWeb
 
 
 def version_of_the_program():
@@ -34,51 +34,12 @@ def version_of_the_program():
 CLIENTS = ["client-%d" % number for number in range(24)]
 
 
-class Web(http.server.ThreadingHTTPServer):
-    """A web server that answers with its name; answers to /slow come when it is told."""
-
-    daemon_threads = True
-    request_queue_size = 50
-
-    def __init__(self, name):
-        self.go = threading.Event()
-        web = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                if self.path == "/slow":
-                    web.go.wait(patient(20))
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(name)))
-                self.end_headers()
-                self.wfile.write(name.encode())
-
-            def log_message(self, *arguments):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.port = self.server_address[1]
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
-        self.thread.start()
-
-    def handle_error(self, request, client_address):
-        pass  # HAProxy may hang up
-
-    def close(self):
-        self.go.set()
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
-
-
 class Balancer:
     """A HAProxy before web1, web2 and web3. In the configuration {web1} stands for the address of that web server."""
 
     def __init__(self, folder, sections, more="", **how):
         self.state_dir = str(folder / "state")
-        self.web = {name: Web(name) for name in ("web1", "web2", "web3")}
+        self.web = {name: SlowWeb(name) for name in ("web1", "web2", "web3")}
         self.port = free_port()
         self._threads = []
         try:

@@ -21,13 +21,13 @@ import urllib.error
 import urllib.request
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as haproxy_duty
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 
 from tests.support.calls import call
 from tests.support.dns import Dns
-from tests.support.haproxy import Haproxy
+from tests.support.haproxy import starting
 from tests.support.module import run_module, run_program
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
@@ -47,25 +47,10 @@ backend api
 """
 
 
-@pytest.fixture(name="all_answer")
-def make_all_answer(monkeypatch):
-    """Nothing listens where the servers lead. For the module, something does."""
-    monkeypatch.setattr(_haproxy_hold, "silent_places", dict.fromkeys)
-
-
 @pytest.fixture
 def start(tmp_path):
-    started = []
-
-    def start(sections=SECTIONS, **more):
-        folder = tmp_path / ("haproxy%d" % len(started))
-        folder.mkdir()
-        started.append(Haproxy(folder, sections, **more))
-        return started[-1]
-
-    yield start
-    for haproxy in started:
-        haproxy.stop()
+    with starting(tmp_path, SECTIONS) as start:
+        yield start
 
 
 @pytest.fixture
@@ -74,14 +59,10 @@ def hold(tmp_path):
         params = {
             "state": state,
             "event_ids": None if ids is None else list(ids),
-            "event_details": {},
             "reason": "a test",
             "state_dir": str(tmp_path / "state"),
             "socket": haproxy.socket,
             "server": "web1",
-            "backends": None,
-            "out_state": None,
-            "min_in_service": None,
         }
         return call("haproxy_hold", dict(params, **more), check, sleep=sleep)
 

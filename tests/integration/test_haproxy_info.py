@@ -9,7 +9,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import http.client
-import http.server
 import os
 import pathlib
 import shutil
@@ -32,52 +31,17 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
+from tests.support.slow_web import SlowWeb
 
 # Some of it runs as another user.
 OPEN_TO_ALL = True
 
 
-class Web(http.server.ThreadingHTTPServer):
-    """A web server whose answers to /slow come when it is told."""
-
-    daemon_threads = True
-    request_queue_size = 50
-
-    def __init__(self):
-        self.go = threading.Event()
-        web = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                if self.path == "/slow":
-                    web.go.wait(patient(20))
-                self.send_response(200)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"ok")
-
-            def log_message(self, *arguments):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.port = self.server_address[1]
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
-        self.thread.start()
-
-    def handle_error(self, request, client_address):
-        pass  # HAProxy may hang up
-
-
 @pytest.fixture
 def web():
-    web = Web()
+    web = SlowWeb()
     yield web
-    web.go.set()
-    web.shutdown()
-    web.thread.join()
-    web.server_close()
+    web.close()
 
 
 class Balancer:
@@ -121,14 +85,10 @@ class Balancer:
         params = {
             "state": state,
             "event_ids": ["A"],
-            "event_details": {},
             "reason": "",
             "state_dir": self.state_dir,
             "socket": self.haproxy.socket,
             "server": "web1",
-            "backends": None,
-            "out_state": None,
-            "min_in_service": None,
         }
         return call("haproxy_hold", dict(params, **more))
 

@@ -14,14 +14,14 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside, _haproxy_hold
+from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_beside
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 from tests.support.calls import call
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
-from tests.support.haproxy import Haproxy
+from tests.support.haproxy import starting
 from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.web import Web
@@ -36,26 +36,10 @@ backend api
 """
 
 
-@pytest.fixture(name="all_answer")
-def make_all_answer(monkeypatch):
-    """Nothing listens where the servers lead. For the module, something does."""
-    monkeypatch.setattr(_haproxy_hold, "silent_places", dict.fromkeys)
-
-
 @pytest.fixture
 def start(tmp_path):
-    started = []
-
-    def start(sections=TWO, second=False):
-        folder = tmp_path / ("haproxy%d" % len(started))
-        folder.mkdir()
-        more = "  stats socket %s/second.sock level admin\n" % folder
-        started.append(Haproxy(folder, sections, more if second else ""))
-        return started[-1]
-
-    yield start
-    for haproxy in started:
-        haproxy.stop()
+    with starting(tmp_path, TWO) as start:
+        yield start
 
 
 @pytest.fixture
@@ -64,15 +48,10 @@ def hold(tmp_path):
         params = {
             "state": state,
             "event_ids": None if ids is None else list(ids),
-            "event_details": {},
             "reason": "a test",
             "state_dir": str(tmp_path / "state"),
             "socket": path,
             "server": "web1",
-            "backends": None,
-            "out_state": None,
-            "min_in_service": None,
-            "addresses": [],
         }
         return call("haproxy_hold", dict(params, **more), check)
 

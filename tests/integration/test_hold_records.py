@@ -127,14 +127,10 @@ class Site:
         params = {
             "state": state,
             "event_ids": None if event_ids is None else list(event_ids),
-            "event_details": {},
             "reason": "",
             "state_dir": str(self.state_dir),
             "socket": self.haproxy.socket,
             "server": "web1",
-            "backends": None,
-            "out_state": None,
-            "min_in_service": None,
         }
         return call("haproxy_hold", dict(params, **more))
 

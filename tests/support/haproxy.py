@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -51,6 +52,25 @@ class Server(NamedTuple):
 # Bits of srv_admin_state in the answer to "show servers state".
 MAINTENANCE = 0x01 | 0x02 | 0x04 | 0x20 | 0x40
 DRAIN = 0x08 | 0x10
+
+
+@contextlib.contextmanager
+def starting(folder, sections):
+    """A function that starts a HAProxy with these sections, or others, in a folder of its own. All end with the block.
+
+    With ``second`` it has a second socket, second.sock in its folder.
+    """
+    with contextlib.ExitStack() as stack:
+        numbers = itertools.count()
+
+        def start(sections=sections, more="", second=False, **how):
+            own = folder / f"haproxy{next(numbers)}"
+            own.mkdir()
+            haproxy = Haproxy(own, sections, more + (f"  stats socket {own}/second.sock level admin\n" if second else ""), **how)
+            stack.callback(haproxy.stop)
+            return haproxy
+
+        yield start
 
 
 def read_state(text, backend):
