@@ -10,21 +10,19 @@ of a target (C(read_places)), and what follows from the looks there (C(decide)).
 
 from __future__ import annotations
 
-import calendar
 import shlex
-import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import is_set, mistakes_in
-from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_boolean, check_number
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options as read_entry
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
@@ -71,22 +69,19 @@ def read_options(values: Variables) -> tuple[Options | None, list[str]]:
     mistakes: list[str] = []
     unknown = [name for name in values if name not in OPTIONS]
     if unknown:
-        mistakes.append(f"holds has no option {', '.join(unknown)}. It has {', '.join(OPTIONS)}. {NOTHING}")
+        mistakes.append(f"holds has no option {', '.join(unknown)}. It has {', '.join(OPTIONS)}")
     read: dict[str, Any] = {}
     for name, option in SWITCHES.items():
-        try:
-            read[option] = boolean(values.get(name, False))
-        except TypeError:
-            mistakes.append(f"{name}: {values[name]!r} is neither true nor false. {NOTHING}")
+        read[option] = check_boolean(mistakes, name, values.get(name, False))
     for name, option, noun in (("holds_event_ids", "event_ids", "event"), ("holds_servers", "servers", "server")):
         if name not in values:
             continue
         read[option] = _read_names(values[name])
         if read[option] is None:
-            mistakes.append(f"{name}: {values[name]!r} is no list of names. {NOTHING}")
+            mistakes.append(f"{name}: {values[name]!r} is no list of names")
         elif not read[option]:
-            mistakes.append(f"{name} is empty. Name at least one {noun}, or leave it out for all. {NOTHING}")
-    return None if mistakes else Options(**read), mistakes
+            mistakes.append(f"{name} is empty. Name at least one {noun}, or leave it out for all")
+    return None if mistakes else Options(**read), [f"{mistake}. {NOTHING}" for mistake in mistakes]
 
 
 def _read_names(value: Any) -> list[str] | None:
@@ -413,10 +408,8 @@ def _is_meant(event_id: str, event_ids: Collection[str] | None) -> bool:
 
 
 def _since(told: Json, now: float) -> str:
-    try:
-        return f" since {clock(calendar.timegm(time.strptime(told['since'], '%Y-%m-%dT%H:%M:%SZ')), now)}"
-    except (KeyError, TypeError, ValueError):
-        return ""
+    since = seconds(told.get("since"))
+    return "" if since is None else f" since {clock(since, now)}"
 
 
 def _changed(record: Json) -> Iterator[str]:

@@ -51,6 +51,9 @@ STEPS = 3
 class MeanwhileError(HoldError):
     """Somebody else has changed a record since it was read."""
 
+    def __init__(self, path: str) -> None:
+        super().__init__(f"The record {path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", path)
+
 
 def check_folder(seen: Seen, create: bool = False) -> None:
     """Raises HoldError if others could put records into the folder. A missing folder is none: it is made by the first record."""
@@ -134,7 +137,7 @@ class Records(Store):
         except WindowsError as error:
             raise HoldError(f"The record {path} cannot be {'removed' if data is None else 'written'}: {error}", path) from None
         if not written:
-            raise MeanwhileError(f"The record {path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", path)
+            raise MeanwhileError(path)
         if data is None:
             del files[name]
         else:
@@ -187,7 +190,7 @@ def put_aside(windows: Windows, state_dir: str | None, dry: bool = False) -> tup
                 except WindowsError as error:
                     raise HoldError(f"The record {entry.path} cannot be renamed: {error}", entry.path) from error
                 if not moved:
-                    raise MeanwhileError(f"The record {entry.path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", entry.path) from None
+                    raise MeanwhileError(entry.path) from None
             aside.append({"path": entry.path, "to": to, "problem": str(problem)})
         except HoldError as problem:
             left.append(problem)

@@ -21,8 +21,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import recorded_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import FAULTS, Pass, Sink
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Pass, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 

@@ -29,8 +29,6 @@ REMINDER_OF_SECONDS = 60.0
 REMINDER_OF_FAULT = 60.0
 """The same for a fault. Later it is half of the time for which the fault has stood."""
 LONGEST_REMINDER_OF_FAULT = 3600.0
-FAULTS = ("needs_person", "unobserved")
-"""States that end only when a person or a machine does something."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Lines:
         if lines and told.run.get("check") and not told.last["memory"].get("told"):
             self._show("Check mode: nothing is changed. What a run would find and begin:", None)
         for names in lines.values():
-            self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in FAULTS else None)
+            self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in story.FAULTS else None)
         told.outcome["memory"]["told"] = shown
         return ()
 
@@ -83,7 +81,7 @@ def _said(decision: Json) -> list[str | None]:
 
 def _alike(name: str, decision: Json) -> tuple[str, ...]:
     """The key of the line of a host."""
-    return (decision["state"], decision["reason"]) if decision["state"] in FAULTS else (name,)
+    return (decision["state"], decision["reason"]) if decision["state"] in story.FAULTS else (name,)
 
 
 def _is_news(decision: Json, before: Json | None, now: float) -> bool:
@@ -111,7 +109,7 @@ def _is_due(decision: Json, before: Json | None, now: float) -> bool:
     if state == "unobserved" and not decision["event"]:
         return False  # it may be off for days
     waited = now - decision["since"]
-    if state in FAULTS:
+    if state in story.FAULTS:
         distance = min(max(REMINDER_OF_FAULT, waited / 2), LONGEST_REMINDER_OF_FAULT)
     else:
         first = REMINDER_OF_SECONDS if SECONDS.search(decision["reason"]) else REMINDER

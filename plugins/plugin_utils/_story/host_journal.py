@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import FAULTS, SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
 
@@ -98,7 +98,7 @@ class _Told:
         event = f" ({self.decision['event']})" if self.decision["event"] else ""
         return {
             "MESSAGE": printable(f"{state}: {reason}{event}"),
-            "PRIORITY": WARNING if state in ("needs_person", "unobserved") else INFO,
+            "PRIORITY": WARNING if state in FAULTS else INFO,
             "STATE": state,
             "EVENT_ID": ids,
         }

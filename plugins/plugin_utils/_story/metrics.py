@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import STATES, UNFINISHED, Pass, Story, held_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
-STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
 OUTCOMES = ("completed", "cancelled", "not_approved")
 SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}) (-?[0-9.]+)")
 ANSWERED = "host_last_answer_timestamp_seconds"

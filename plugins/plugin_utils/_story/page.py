@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, UNFINISHED, Report, end_of, is_out, shares
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, STATES, UNFINISHED, Report, end_of, is_out, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
@@ -35,18 +35,7 @@ LONG_NAME = 48
 LAST_LABEL, LAST_LABEL_NARROW = 94, 82
 """In percent of the width: a label further to the right would be cut off."""
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400)
-WORDS = {
-    "in_service": "in service",
-    "waiting": "waiting",
-    "draining": "draining",
-    "ready": "ready",
-    "approved": "approved",
-    "started": "started",
-    "restoring": "restoring",
-    "restored": "restored",
-    "needs_person": "needs a person",
-    "unobserved": "unobserved",
-}
+WORDS = {**{state: state.replace("_", " ") for state in STATES}, "needs_person": "needs a person"}
 """The states as a run calls them."""
 MEANINGS = {
     "waiting": "still serves",

@@ -27,7 +27,10 @@ Pass = Json
 Report = Json
 """A story as it is written, see C(as_report)."""
 VERSION = 1
+STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
 SERVING = ("in_service", "restored")
+FAULTS = ("needs_person", "unobserved")
+"""States that end only when a person or a machine does something."""
 UNFINISHED = IN_PROGRESS
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
