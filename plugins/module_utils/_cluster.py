@@ -228,6 +228,8 @@ class Member:
     bears_name = False
     # The events for which ``out`` is called. Where what it sets has room for a text, the text tells them.
     event_ids: tuple[str, ...] = ()
+    # Whether it takes no connections while it is out. Then it comes back before whatever asks whether the host answers, also if it stands first.
+    closes = False
     # Whether ``out`` is called again in every step as long as something is left on it.
     goes_on = False
 

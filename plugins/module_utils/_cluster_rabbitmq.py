@@ -46,6 +46,7 @@ class RabbitMQ(Member):
     title = "RabbitMQ"
     options = {"node": {"type": "str"}}
     survives_reboot = False
+    closes = True
 
     # Whether this call has put it into maintenance mode.
     _went_out = False

@@ -45,6 +45,7 @@ class Cluster(HostDuty):
         self.options = {**OPTIONS, **{name: dict(spec) for name, spec in member.options.items()}}
         self.record = f"{KIND}_{member.type}"
         self.bears_name = member.bears_name
+        self.closes = member.closes
         self._member = member
 
     def step(self, options: Options) -> DrainStep:

@@ -36,6 +36,8 @@ class HostDuty(Duty):
     """Whether steps that stand together are one call."""
     asks_first = False
     """Whether the module asks others for leave before it acts. Then it has the option C(force)."""
+    closes = False
+    """Whether it takes no connections while it is out. Then it comes back before whatever asks whether the host answers, also if it stands first."""
     windows = False
     """Whether such a step may be one of a Windows host."""
 

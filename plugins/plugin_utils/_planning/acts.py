@@ -181,19 +181,20 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
     undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
     inner = [as_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
-    inner += _of_steps([group for group in groups if not group["first"]], step, hold=_release(step), undone=undone)
+    later = [group for group in groups if group["first"] and not ON_HOST[group["type"]].closes]
+    inner += _of_steps([group for group in groups if group not in later], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
     if restore.ask and not (has_answered or _stays_out(step, host)):
         inner.append(as_act("answer", "wait_for_answer", **restore.ask))
-    outer = _of_steps([group for group in groups if group["first"]], step, hold=_release(step), part="last", undone=undone)
+    outer = _of_steps(later, step, hold=_release(step), part="last", undone=undone)
     over = ended(there, [given["record"] for given in steps if given["type"] == "tasks"])
     if over:
         outer.append(as_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
     outer.append(as_act("restoring", "task_hold", name=[BEING_RESTORED], **holding(step)))
     # The checks of a balancer may need what comes back only after it.
-    checked_later = any(group["first"] and any(given["out"] for given in group["steps"]) for group in groups)
+    checked_later = any(given["out"] for group in later for given in group["steps"])
     return [(None, inner), *_balancer(host, "in", {**step, **({"checked_later": True} if checked_later else {})}), (None, outer)]
 
 

@@ -208,3 +208,21 @@ def test_what_comes_back_after_a_balancer_may_be_what_its_checks_need(first):
 
     (args,) = model.until(back) and back(model.outcome)
     assert bool(args.get("checked_later")) is first
+
+
+@pytest.mark.parametrize("kind", ["rabbitmq", "consul"])
+def test_what_takes_no_connections_while_it_is_out_comes_back_before_the_host_is_asked(kind):
+    """It may be what must answer. Without a reboot, its listeners stay closed until it is back."""
+    model = Model(min_in_service=0, drain_host={"steps": steps_of({"type": kind}, {"type": "haproxy", "hosts": ["lb1"]})})
+    model.settings["web1"]["restore_service"]["ask"] = {"port": 5672}
+    model.announce("e1", "web1", event_type="Freeze")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.over("e1")
+
+    def acts(outcome):
+        return [act["module"] for turn in outcome["turns"]["web1"] for act in turn.get("acts", ()) if act["module"] != "task_hold"]
+
+    model.until(lambda outcome: outcome["hosts"]["web1"]["step"] and outcome["hosts"]["web1"]["step"]["role"] == "restore_service")
+    first = ["cluster_hold", "wait_for_answer", "haproxy_hold"]
+    assert acts(model.outcome) == (first if kind == "rabbitmq" else [*first[1:], first[0]])
