@@ -500,7 +500,8 @@ def _find_job(request, url, headers, document, follow):
     """Whether the jobs may be looked at; and how it ended where a job is at work on the same, has finished it or has failed, else None."""
     wanted, ended = ids_of(document["events"]), ids_of(document["gone"])
     status, answer = request.ask("GET", _below(url, _ACTIVE_JOBS), headers)
-    may_look = status == 200 and _is_list(answer)
+    jobs = _listed(answer) if status == 200 else None
+    may_look = jobs is not None and all(isinstance(job, dict) for job in jobs)
     for job, for_standing, for_gone in _jobs(status, answer):
         if wanted | ended <= for_standing | for_gone and _serves(job, document["target"]):
             if job.get("id") != follow.job:
@@ -588,17 +589,16 @@ def _finished(job):
     return found
 
 
-def _is_list(answer):
+def _listed(answer):
+    """The list in an answer; None where it has none."""
     reply = _parsed(answer)
     jobs = reply.get("results") if isinstance(reply, dict) else None
-    return isinstance(jobs, list) and all(isinstance(job, dict) for job in jobs)
+    return jobs if isinstance(jobs, list) else None
 
 
 def _jobs(status, answer):
     """The jobs of an answer, each with the ids of the events that stood and of those that were gone when it was launched."""
-    reply = _parsed(answer) if status == 200 else None
-    jobs = reply.get("results") if isinstance(reply, dict) else None
-    jobs = [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+    jobs = [job for job in (_listed(answer) if status == 200 else None) or () if isinstance(job, dict)]
     return [(job, _named(job, "graceful_azure_event_ids"), _named(job, "graceful_azure_gone_event_ids")) for job in jobs]
 
 
@@ -609,8 +609,7 @@ def _is_run(job):
 
 def _serves(job, target):
     """Whether a job does for all of this host pattern what one of this watcher's would do."""
-    variables = _parsed(job.get("extra_vars"))
-    pattern = variables.get("target") if isinstance(variables, dict) else None
+    pattern = _variable(job, "target")
     if not _is_run(job) or not isinstance(pattern, str):
         return False
     theirs, own = _parts(pattern), _parts(target)
@@ -623,10 +622,15 @@ def _parts(pattern):
     return set(filter(None, re.split(r"[,:;\s]+", pattern)))
 
 
-def _named(job, variable):
-    """The ids of events in a job's variables, which are JSON in a string."""
+def _variable(job, name):
+    """One of a job's variables, which are JSON in a string."""
     variables = _parsed(job.get("extra_vars"))
-    value = variables.get(variable) if isinstance(variables, dict) else None
+    return variables.get(name) if isinstance(variables, dict) else None
+
+
+def _named(job, variable):
+    """The ids of events in a job's variable."""
+    value = _variable(job, variable)
     return {fold(event_id) for event_id in value if isinstance(event_id, str)} if isinstance(value, list) else set()
 
 

@@ -59,7 +59,7 @@ class Decider:
         self.repeat = repeat
         self.events = {}
         self._known = None
-        self.begun = {fold(event["event_id"]): event for event in unfinished}
+        self.begun = {_key(event): event for event in unfinished}
         self.running = None
         self.failures = 0
         self.next_at = None
@@ -87,7 +87,7 @@ class Decider:
         """
         # What failed for events that are over says nothing of those that come.
         self._failed = self.failing
-        found = {fold(event["event_id"]): event for event in events}
+        found = {_key(event): event for event in events}
         before = dict(self.begun) if self._known is None else self._known
         kept = {key: event for key, event in before.items() if key in doubtful and key not in found}
         changes = []

@@ -91,6 +91,13 @@ class Connection:
             raise ConnectionResetError
         self.received += data
 
+    def _receive_more(self):
+        """The same, once a request has begun."""
+        try:
+            self._receive()
+        except socket.timeout:
+            raise Refused("The request took too long.", 408) from None
+
     def _line(self):
         """The next line, without its end."""
         searched = 0
@@ -99,10 +106,7 @@ class Connection:
             if end >= 0 or len(self.received) > LINE_LIMIT:
                 break
             searched = len(self.received)
-            try:
-                self._receive()
-            except socket.timeout:
-                raise Refused("The request took too long.", 408) from None
+            self._receive_more()
         if not 0 <= end <= LINE_LIMIT:
             raise Refused(f"A line is longer than {LINE_LIMIT} bytes.", 431)
         line = bytes(self.received[:end])
@@ -123,10 +127,7 @@ class Connection:
 
     def _bytes(self, count):
         while len(self.received) < count:
-            try:
-                self._receive()
-            except socket.timeout:
-                raise Refused("The request took too long.", 408) from None
+            self._receive_more()
         data = bytes(self.received[:count])
         del self.received[:count]
         return data
