@@ -139,7 +139,7 @@ class HealthAnswers(Driver[Seen]):
         things = []
         for action in self._actions:
             record = record_of(self._store, action)
-            things.append(("%s %s" % (action.name, action.on), action.look(record, self._boot_id), record))
+            things.append((_called(action), action.look(record, self._boot_id), record))
         return things
 
     def condition(self, record: Record | None, seen: Seen) -> str:
@@ -255,13 +255,17 @@ class HealthAnswers(Driver[Seen]):
     def _named(self, hold: Hold[Seen]) -> Action:
         if self._actions is None:
             raise AssertionError("the things were looked at")
-        return next(action for action in self._actions if "%s %s" % (action.name, action.on) == hold.name)
+        return next(action for action in self._actions if _called(action) == hold.name)
 
     def conflict(self, hold: Hold[Seen]) -> str:
         return "The health answer was made to fail, and passes again in the same boot (%s): somebody else changed it, so it was not touched.%s" % (
             hold.seen.told,
             self._named(hold).forget(),
         )
+
+
+def _called(action: Action) -> str:
+    return "%s %s" % (action.name, action.on)
 
 
 def record_of(store: RecordReader, action: Action) -> Record | None:

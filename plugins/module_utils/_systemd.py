@@ -120,7 +120,7 @@ class Systemd:
         if len(blocks) != len(names):
             raise SystemdError("systemctl showed %d units although it was asked for %d." % (len(blocks), len(names)))
         told = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks]
-        waits = any(fields.get("ActiveState", "inactive") in DOWN and fields.get("Job", "0") not in ("", "0") for fields in told)
+        waits = any(fields.get("ActiveState", "inactive") in DOWN and _has_job(fields) for fields in told)
         starting = self._starting() if waits else ()
         units = []
         for name, fields in zip(names, told):
@@ -130,7 +130,7 @@ class Systemd:
                     name,
                     state,
                     fields.get("LoadState", "not-found"),
-                    fields.get("Job", "0") not in ("", "0"),
+                    _has_job(fields),
                     tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
                     # A socket that starts an instance for each connection is never refused because of them.
                     tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
@@ -211,6 +211,10 @@ def _left(fields: dict[str, str]) -> str:
     group = fields.get("ControlGroup", "")
     processes = _processes_in(group) if group else 0
     return _go_on(processes, "processes") + ": systemd leaves them with its KillMode. End them, or set KillMode=control-group" if processes else ""
+
+
+def _has_job(fields: dict[str, str]) -> bool:
+    return fields.get("Job", "0") not in ("", "0")
 
 
 def _go_on(number: int, things: str) -> str:

@@ -216,23 +216,21 @@ left_out:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
-from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import duties_argument_spec, in_order, shown
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 
 def argument_spec():
     return {
-        "duties": {"type": "list", "elements": "raw", "required": True},
+        **duties_argument_spec(),
         "state": {"type": "str", "choices": [OUT, BACK], "default": OUT},
         "event_ids": {"type": "list", "elements": "str"},
         "event_details": {"type": "dict", "default": {}},
         "reason": {"type": "str", "default": ""},
         "min_in_service": {"type": "str"},
         "force": {"type": "bool", "default": False},
-        "ports": {"type": "list", "elements": "int", "default": []},
-        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
         "timeout": {"type": "float", "default": 120},
     }
 

@@ -117,17 +117,13 @@ left_out:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read_list
-from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import in_order, shown
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import duties_argument_spec, in_order, shown
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
 
 def argument_spec():
-    return {
-        "duties": {"type": "list", "elements": "raw", "required": True},
-        "ports": {"type": "list", "elements": "int", "default": []},
-        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
-    }
+    return duties_argument_spec()
 
 
 def run(params, machine):

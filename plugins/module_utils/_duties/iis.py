@@ -38,8 +38,12 @@ class IisDuty(StoppedDuty):
 
     @property
     def keys(self) -> list[ThingKey]:
-        named = [(SITE, each) for each in self.given["sites"] or ()] + [(POOL, each) for each in self.given["pools"] or ()]
-        return list(dict.fromkeys(named)) or [(SITE, self.name)]
+        return _named(self.given) or [(SITE, self.name)]
+
+
+def _named(params: Mapping[str, Any]) -> list[ThingKey]:
+    """The sites and pools of an entry or a call, each once."""
+    return list(dict.fromkeys([(SITE, name) for name in params["sites"] or ()] + [(POOL, name) for name in params["pools"] or ()]))
 
 
 def hold_spec() -> dict[str, Any]:
@@ -55,10 +59,10 @@ def hold_spec() -> dict[str, Any]:
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
     """Stop sites and pools in their order and hold them, or release the hold. Without any: all that are on record."""
     timeout = check_seconds("timeout", params["timeout"])
-    things = [(SITE, name) for name in params["sites"]] + [(POOL, name) for name in params["pools"]]
+    things = _named(params)
     if request.present and not things:
         raise ValueError("sites and pools are empty: name at least one site or pool.")
-    return IisDuty.run(machine, request, list(dict.fromkeys(things)) or None, timeout).result("things")
+    return IisDuty.run(machine, request, things or None, timeout).result("things")
 
 
 DUTIES: dict[str, type[Duty]] = {"iis": IisDuty}

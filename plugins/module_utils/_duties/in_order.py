@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, Request
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 # What an act may say besides the duty, the direction, the events and the time.
 MORE = ("min_in_service", "addresses", "await_checks", "force", "done")
+
+
+def duties_argument_spec() -> dict[str, Any]:
+    """The options of both modules."""
+    return {
+        "duties": {"type": "list", "elements": "raw", "required": True},
+        "ports": {"type": "list", "elements": "int", "default": []},
+        "state_dir": {"type": "path", "default": DEFAULT_STATE_DIR},
+    }
 
 
 def in_order(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Machine:
 
     def iis(self) -> Any:
         """What knows its IIS."""
-        raise ValueError("IIS runs on Windows hosts only, and this is none.")
+        raise ValueError(self.refuses("iis") + ".")
 
     def health(self) -> Any:
         """What holds of its health answers need."""
