@@ -87,10 +87,12 @@ def test_the_master_hands_over_and_no_acknowledged_write_is_lost(cluster, writer
     assert writers.longest_gap < patient(6)
 
 
-def test_a_replica_without_which_the_master_would_refuse_writes_waits(tmp_path):
-    """Another one is down, as after a reboot, and the master takes writes only while a replica keeps up with it."""
+@pytest.mark.parametrize("priority", [100, 0])
+def test_a_replica_without_which_the_master_would_refuse_writes_waits(tmp_path, priority):
+    """Another one is down, as after a reboot, and the master takes writes only while a replica keeps up with it. One that never leads counts, too."""
     with contextlib.closing(Sentinels(tmp_path, more="min-replicas-to-write 1\n")) as cluster:
         master, mine, other = (cluster[name] for name in ("redis1", "redis2", "redis3"))
+        mine.ask("CONFIG", "SET", "replica-priority", priority)
         cluster.processes.stop(other.server)
         until(lambda: "min_slaves_good_slaves:1" in master.ask("INFO", "replication"), 30, "the master misses a replica")
         waits = hold(tmp_path, mine)
