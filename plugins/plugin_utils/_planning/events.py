@@ -262,8 +262,9 @@ def _is_shown_only_by_the_past(event: Event, known: Sequence[str], hosts: dict[s
 
 
 def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
-    """Let the rules decide. After the event has started, the decision stays, because a rule that uses the time before NotBefore could not decide any more."""
-    if event.standing and event.members and not (event.started and event.rule):
+    """Let the rules decide. Once the impact may come, the decision stays: a rule that uses the time before NotBefore could not decide any more, and who was
+    taken out for an event that is approved must not come back, whatever its rules say by now."""
+    if event.standing and event.members and not (event.may_come and event.rule):
         event.judged_late = event.started
         _decide(event, hosts)
     event.action = event.action or "prepare"

@@ -64,7 +64,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                     held.add(fold(event_id))
                 _recall_answer(host, entry.details)
                 host.heard |= heard_by(record.kind, record.name, entry.details, host.ports)
-                event = _recall_event(events, event_id, entry.details, clock)
+                event = _recall_event(events, event_id, entry.details, clock, _is_approval(record))
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
                 _note_hold(host, event, record, entry, clock)
         host.approved_ids = host.held_ids - held
@@ -84,10 +84,10 @@ def _recall_answer(host: Host, details: Json) -> None:
         host.answer = str(details["unanswered"])
 
 
-def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock: Clock) -> Event:
+def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock: Clock, is_approval: bool) -> Event:
     """The event of a hold.
 
-    If no service shows the event, it is made from the record. If the event has started, the record tells what was decided before.
+    If no service shows the event, it is made from the record. If the event has started, or was approved, the record tells what was decided before.
     """
     key = fold(event_id)
     event = events.get(key)
@@ -104,7 +104,7 @@ def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock:
             recalled=True,
             targets=details.get("targets"),
         )
-    elif event.standing and event.started and details.get("action") in ACTIONS:
+    elif event.standing and (event.started or is_approval) and details.get("action") in ACTIONS:
         if event.judged_late or not event.rule:
             event.rule = kept_rule(details)
         event.judged_late = False

@@ -226,3 +226,21 @@ def test_what_takes_no_connections_while_it_is_out_comes_back_before_the_host_is
     model.until(lambda outcome: outcome["hosts"]["web1"]["step"] and outcome["hosts"]["web1"]["step"]["role"] == "restore_service")
     first = ["cluster_hold", "wait_for_answer", "haproxy_hold"]
     assert acts(model.outcome) == (first if kind == "rabbitmq" else [*first[1:], first[0]])
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_rule_that_looks_at_the_time_decides_no_more_once_the_event_is_approved(killed):
+    """Its impact comes, whatever the rules would say a moment later. Another run knows it by the record of the approval."""
+    rules = [{"name": "in time", "when": "seconds_until_not_before > `600`"}, {"name": "late", "action": "ignore"}]
+    model = Model(min_in_service=0, rules=rules)
+    model.announce("e1", "web1", notice=620.0)
+    model.until(lambda outcome: model.posted)
+    ends = model.now + 40.0
+    while model.now < ends:
+        model.go()
+        if killed:
+            model.killed()
+        assert not model.in_rotation("web1")
+    model.start("e1")
+    model.over("e1")
+    assert not model.finish()["failed_run"] and model.in_rotation("web1")
