@@ -10,7 +10,7 @@ import json
 import re
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
@@ -100,6 +100,12 @@ def is_url(address: object) -> bool:
 def shows_connections(ports: Iterable[int]) -> str:
     """What a person types on a host to see the connections to these ports."""
     return f"ss -tn '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table: each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def clock(at: float, now: float | None = None) -> str:

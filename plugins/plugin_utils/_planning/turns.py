@@ -273,6 +273,11 @@ def idle_options(host: Host) -> Options:
     return {"told_apart": known, "ignored_peers": [peer for peer in known if peer not in others], "heard": sorted(host.heard)}
 
 
+def without(turn: Turn, part: str) -> Turn:
+    """A turn without its C(acts), or without the C(options) of its look."""
+    return {key: value for key, value in turn.items() if key != part}
+
+
 def with_acts(turns: Turns, acts: dict[str, Acts], observed: Observed, looks: Mapping[str, Turn]) -> Turns:
     """The turns of each host with its acts before its looks. Its last acts on itself share one turn with the look at it. A balancer is looked at after each act
     there. C(looks): the looks at balancers, by their keys."""

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import without
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import recorded_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
@@ -139,10 +140,10 @@ def _outcomes(planned: Json, done: Mapping[str, str]) -> Iterator[str]:
 def _last_turns(turns: Json, unwritten: Iterable[str]) -> Json:
     """The last turns of a run: acts, and a look at each host of C(unwritten), which carries its entry. C(to_do): the turns of one more pass, if an act
     fails."""
-    acts = {name: [{field: value for field, value in turn.items() if field != "options"} for turn in mine if "acts" in turn] for name, mine in turns.items()}
+    acts = {name: [without(turn, "options") for turn in mine if "acts" in turn] for name, mine in turns.items()}
     for name in unwritten:
         acts[name] = acts[name] or [dict(turn, options=dict(turn["options"], wait=0.0)) for turn in turns[name] if "machine" not in turn]
-    looks = {name: [{field: value for field, value in turn.items() if field != "acts"} for turn in mine if "options" in turn] for name, mine in turns.items()}
+    looks = {name: [without(turn, "acts") for turn in mine if "options" in turn] for name, mine in turns.items()}
     return {"turns": acts, "to_do": looks}
 
 

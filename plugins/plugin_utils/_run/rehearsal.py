@@ -19,9 +19,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks, without
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, joined
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, columns, duration, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs, Turn, Variables
 
 OPTIONS: Specs = {
@@ -228,10 +228,8 @@ def table(hosts: Mapping[str, Json], options: Options) -> Iterator[str]:
     """The closing table. C(hosts): per host what C(ActionModule) of C(rehearse) left: C(times), C(requests), C(problem), C(differences), C(real)."""
     rows = [HEAD, *(_row(name, found) for name, found in hosts.items() if "times" in found)]
     told = [column for column, head in enumerate(HEAD) if head != REQUESTS or any(row[column] != NO_FIGURE for row in rows[1:])]
-    widths = {column: max(len(row[column]) for row in rows) for column in told}
     yield f"{options['rehearse_event_type']} rehearsed, seconds since it was announced:"
-    for row in rows:
-        yield "  ".join(row[column].ljust(widths[column]) for column in told).rstrip()
+    yield from columns([[row[column] for column in told] for row in rows])
     for name, found in hosts.items():
         yield service_line(name, found["real"])
     for name, found in hosts.items():
@@ -338,12 +336,8 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
         return {**result, **ended}, [f"{name}: goes back on duty now: {short}"]
     if (decision["step"] or {}).get("role") == "approve_event" and any(looks.get(turn["key"], {}).get("rested", True) for turn in others):
         # It is approved in the next pass, if they still serve.
-        mine = [*(_without_acts(turn) for turn in result["turns"][name] if "options" in turn), *others]
+        mine = [*(without(turn, "acts") for turn in result["turns"][name] if "options" in turn), *others]
     return {**result, "turns": {name: mine}}, []
-
-
-def _without_acts(turn: Turn) -> Turn:
-    return {key: value for key, value in turn.items() if key != "acts"}
 
 
 def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, STATES, UNFINISHED, Report, end_of, is_out, shares
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import duration, printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import columns, duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
 
@@ -450,12 +450,9 @@ def _rows(found: dict[str, OfType]) -> Iterator[tuple[str, ...]]:
 
 def history_lines(found: dict[str, OfType], runs: int) -> Iterator[str]:
     """What many reports say, as lines of a terminal. C(found): see C(history)."""
-    table = [HEAD, *printable(list(_rows(found)))]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
     events = plural(sum(of_type.events for of_type in found.values()), "event")
     yield f"{events} in the reports of {plural(runs, 'run')}; medians, and the worst in brackets"
-    for row in table:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+    yield from columns([HEAD, *printable(list(_rows(found)))])
 
 
 def history_page(found: dict[str, OfType], reports: Sequence[Report]) -> str:
