@@ -31,7 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._proc import (
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
@@ -42,12 +42,17 @@ RELOAD_SECONDS = 5.0
 LOOK_SECONDS = 0.02
 # For how long a worker that was just started may bear the title of its master, and a new master process may have no worker.
 NEW_SECONDS = 1.0
+# Within so many seconds both clocks are read. A busy machine is given so many tries.
+SAME_MOMENT = 0.001
+CLOCK_READINGS = 10
 
 MASTER = "nginx: master process "
 WORKER = "nginx: worker process"
 LEAVING = WORKER + " is shutting down"
 # The options of nginx that take a value, which may follow C(-q) in the same word. The title of the process has lost the quotes around the value.
 OPTION = re.compile(r"(?:^|\s)-q*([cpeg])\s*(.*?)(?=\s+-q*[cpeg]|\s+-[?hvVtTqs]+(?:\s|$)|\s*$)", re.DOTALL)
+# How nginx begins a line of its log: the date, and after the level the process and its thread.
+LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d |(?<=\[emerg\]) \d+#\d+:|(?<=\[alert\]) \d+#\d+:")
 # Where the arguments of a process begin and its environment ends, in C(stat_fields).
 ARGUMENTS, ENVIRONMENT_END = 45, 48
 
@@ -276,6 +281,8 @@ class Nginx:
         self._test_seconds = self._monotonic() - began
         if status:
             told = [line for line in complained.splitlines() if "[emerg]" in line or "[alert]" in line] or [complained]
+            # Without the date and the process, which are others in each test.
+            told = [LOGGED.sub("", line) for line in told]
             raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
         return said
 
@@ -406,12 +413,15 @@ def pids(proc: str = "/proc") -> list[int]:
     return found
 
 
-def seconds_since_load(workers: Iterable[Worker]) -> float | None:
-    """For how many seconds the oldest of the workers that serve has run; None if there is none."""
-    serving = [worker.started for worker in workers if not worker.leaving]
-    return seconds_since(min(serving)) if serving else None
+def started_by_clock(ticks: int, now: Callable[[], float] = time.time) -> float:
+    """When a process that started then did so by the clock C(now). In a container, /proc/uptime may tell since when that one runs, and not the machine.
 
-
-def seconds_since(ticks: int) -> float:
-    """For how many seconds a process has run that started then. In a container, /proc/uptime may tell since when that one runs, and not the machine."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / float(os.sysconf("SC_CLK_TCK"))
+    Both clocks are read in one moment: what passes between the two readings would make the start too early.
+    """
+    readings = []
+    for _dummy in range(CLOCK_READINGS):
+        wall, up = now(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        readings.append(wall - up)
+        if now() - wall <= SAME_MOMENT:
+            break
+    return max(readings) + ticks / float(os.sysconf("SC_CLK_TCK"))

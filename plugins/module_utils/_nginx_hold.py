@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, seconds_since, seconds_since_load
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, started_by_clock
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     MARK,
@@ -201,9 +201,9 @@ class Loaded:
         self.workers = nginx.workers()
         self._process = nginx.process
         # The line's own file is not enough: the files that include it decide whether it is read.
-        unchanged, age = now() - changed_at(configuration.names), seconds_since_load(self.workers)
-        self._by_date = age is not None and unchanged >= age
-        self._since_start = self._by_date and nginx.started is not None and unchanged >= seconds_since(nginx.started)
+        changed, serving = changed_at(configuration.names), [worker.started for worker in self.workers if not worker.leaving]
+        self._by_date = bool(serving) and changed <= started_by_clock(min(serving), now)
+        self._since_start = self._by_date and nginx.started is not None and changed <= started_by_clock(nginx.started, now)
 
     def has_what_the_hold_left(self, record: Record | None) -> bool:
         """Whether it is certain that they have the line as the hold left it, whatever the file says."""

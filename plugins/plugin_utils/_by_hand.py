@@ -335,6 +335,7 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
 def lines(options: Options, decided: Json, command: str, now: float) -> Iterator[str]:
     """What people read: a line for each thing, and below it what to type. C(decided): see C(decide). C(command): how this playbook was called, without what
     it was asked for. C(now): the controller's clock."""
+    unread: set[tuple[str, str]] = set()  # balancers are shared
     for name, of_host in decided["hosts"].items():
         held = [record for record in of_host["shown"] if not _is_note(record)]
         for record in held:
@@ -342,13 +343,15 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
             yield from _changed(record)
         yield from (f"{name}: {line}" for line in _notes(filter(_is_note, of_host["shown"]), now))
         release = f"{command} -e target={shlex.quote(name)} -e holds_release=true"
-        is_changed = any("changed" in record for record in held)
-        if is_changed:
-            yield f"    Keep it as it is, and give back all else that is held for {name}: {release}"
+        changed = [record for record in held if "changed" in record]
+        if changed:
+            yield from _two_ways(name, changed, release)
         if of_host["nothing"]:
             yield f"Nothing is held for {name}."
-        yield from (f"{machine['label']} could not be read: {machine['why']}" for machine in of_host["unread"])
-        if not options.release and held and not is_changed:
+        silent = {(machine["label"], machine["why"]) for machine in of_host["unread"]} - unread
+        yield from (f"{label} could not be read: {why}" for label, why in sorted(silent))
+        unread |= silent
+        if not options.release and held and not changed:
             yield f"    To give back what is held for {name} now: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
@@ -413,11 +416,17 @@ def _since(told: Json, now: float) -> str:
 
 
 def _changed(record: Json) -> Iterator[str]:
-    """Both ways on, where somebody else has changed what is held."""
     if "changed" in record:
         expected, found = record["changed"]["expected"], record["changed"]["found"]
-        yield f"    Somebody else changed it: expected {expected}, found {found}. Nothing changes it as long as that is so. There are two ways on."
-        yield f"    Let it be put back: set it to {expected} again. The next run does the rest."
+        yield f"    Somebody else changed it: expected {expected}, found {found}. Nothing changes it as long as that is so."
+
+
+def _two_ways(name: str, changed: Sequence[Json], release: str) -> Iterator[str]:
+    """Both ways on, where somebody else has changed what is held. C(changed): what. C(release): what to type."""
+    them, are, expected = ("it", "it is", changed[0]["changed"]["expected"]) if len(changed) == 1 else ("them", "they are", "what was expected")
+    each = "it" if len(changed) == 1 else "each"
+    yield f"    There are two ways on. Let {them} be put back: set {each} to {expected} again. The next run does the rest."
+    yield f"    Or keep {them} as {are}, and give back all else that is held for {name}: {release}"
 
 
 def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, event_ids: Collection[str] | None = None) -> Iterator[str]:
@@ -429,7 +438,7 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
     for record in of_host["shown"]:
         kind, _blank, called = record["held"].partition(" ")
         others = [_label(event_id, told) for event_id, told in record["for_events"].items() if not _is_meant(event_id, event_ids)]
-        thing = f"{NOUNS.get(kind, kind)} {called}"
+        thing = f"{NOUNS.get(kind, kind)} {called}{'' if record['machine'] == name else ' on ' + record['machine']}"
         (held if others else notes if _is_note(record) else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
     things = things or notes
     if things:
@@ -438,7 +447,7 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
         yield f"{name}: {'would be ' if check else ''}released{how}: {', '.join(things)}."
     if held:
         yield f"{name}: {'would stay' if check else 'stays'} held: {', '.join(held)}."
-    yield from (f"{name}: {conflict}" for conflict in conflicts)
+    yield from (conflict if conflict.startswith(f"{name}: ") else f"{name}: {conflict}" for conflict in conflicts)
     for label in of_host["still"]:
         yield (
             f"{name}: {label} still names it. The next run takes it out again, and a run or a watcher that is at work does so at once."

@@ -18,7 +18,9 @@ SECONDS = re.compile(r"\b\d+(?:\.\d+)? s\b")
 MERE_NUMBERS = (
     (SECONDS, ""),
     # When something was tried or noticed.
-    (re.compile(r"\b(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:\.\d+)?Z?\b"), ""),
+    (re.compile(r"\b(?:\d{4}([-/])\d\d\1\d\d[T ]|[IWEF]\d{4} )?\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\b"), ""),
+    # The process that says so, and its thread, as nginx and the tools of Kubernetes tell them; an object of Python.
+    (re.compile(r"\b\d+#\d+:|(?<= )\d+ (?=\w+\.go:)|\b0x[0-9a-f]+\b"), ""),
     (re.compile(r"\b(try|attempt) \d+"), r"\1"),
     # Who came to a host that goes out, and how many of them. Between two looks, often nobody comes.
     (re.compile(r"; \d+ new connections? came to port \d+(?:, the last)? from [^\s;,)]+"), ""),

@@ -481,7 +481,8 @@ def _claimed_twice(settings: Mapping[str, Json], duties: Mapping[str, Duties]) -
                 claims = owners.setdefault((balancer["provider"], claimed), {})
                 clash = claims.get(part) or (claims and part is None and next(iter(claims.values()))) or claims.get(None)
                 if clash and clash != name:
-                    mistakes.append(f"{name}: {entry.called(kind.known_by(balancer))}: {balancer['server']!r} on {where} is {clash}'s server already")
+                    of_clash = f"{balancer['server']!r} on {where} is {clash}'s server already. Each host needs its own"
+                    mistakes.append(f"{name}: {entry.called(kind.known_by(balancer))}: {of_clash}")
                 claims.setdefault(part, name)
     return mistakes
 

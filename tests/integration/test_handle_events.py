@@ -363,7 +363,7 @@ def test_holds_shows_and_releases(site):
     released = site.run("holds", target="all", holds_release=True)
     assert "Nothing is held for lb1" not in released.output and "lb1 could not be read" not in released.output, released.output
     assert released.status == 0, released.output
-    assert "web1: released and put back as it was found: HAProxy server www/web1." in released.output, released.output
+    assert "web1: released and put back as it was found: HAProxy server www/web1 on lb1." in released.output, released.output
     assert f"web1: Reboot {event_id} still names it" in released.output
     assert site.admin_states()["web1"] == "ready"
     assert site.records() == []

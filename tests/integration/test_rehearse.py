@@ -76,7 +76,7 @@ def test_a_rehearsal_loses_nothing_and_gives_everything_back(site, names):
     assert run.status == 0, run.output
     for name in site.names:
         assert f"{name}: its metadata service answers (version 2020-07-01, this VM is {name}, document 1), no event stands" in run.output, run.output
-        assert f"{name}: a Reboot would take it off haproxy on lb1 (now in, serving), drain it, be approved to a simulator, and put it back" in run.output
+        assert f"{name}: a Reboot would take it off haproxy on lb1 (now in, serving), drain it, approve the event at a simulator, and put it back" in run.output
         assert f"{name}: it goes out only if 1 of each backend would stay in service (graceful_azure_min_in_service)" in run.output
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     assert not (site.folder / "state").exists(), run.output

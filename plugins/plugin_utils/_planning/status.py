@@ -323,8 +323,9 @@ def _is_going_out(decided: Decided, host: Host) -> bool:
 
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
     step = decided.step(host)
+    being = "would be" if decided.observed.run.check else "is being"
     if _is_going_out(decided, host):
-        return (Reason(Kind.ACT, "is being taken out of its balancer"),)
+        return (Reason(Kind.ACT, f"{being} taken out of its balancer"),)
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     if until is None or decided.observed.now < until:

@@ -217,7 +217,7 @@ def preview_lines(name: str, looks: Iterable[Json], options: Options, settings: 
     found = [(f"{each['name']} on {look['item']}", each) for look in looks for each in look.get("duties") or ()]
     duties = [f"{called} ({each['problem'] or f'now {_words(each)}'})" for called, each in found]
     event = f"a {options['rehearse_event_type']}"
-    yield f"{name}: {event} would take it off {', '.join(duties) or 'no duty'}, drain it, be approved to a simulator, and put it back"
+    yield f"{name}: {event} would take it off {', '.join(duties) or 'no duty'}, drain it, approve the event at a simulator, and put it back"
     minimum, sharers = settings["min_in_service"], [TRAFFIC[each["provider"]].sharers(each) for each in settings["load_balancers"]]
     among = " and ".join(dict.fromkeys(filter(None, sharers)))
     if among and str(minimum) not in ("0", "0%"):

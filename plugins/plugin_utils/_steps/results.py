@@ -83,7 +83,8 @@ def of_machines(machines: Sequence[str], acts: Sequence[Result], is_open: bool, 
     """The result of a role that acts on the machines of a balancer. C(is_open): whether something is left to do there. C(said): phrases for the reason."""
     failed_hosts = without_answer(acts)
     done = bool(machines) and {act["item"] for act in acts}.issuperset(machines) and not (failed_hosts or is_open)
-    return role_result(done, " ".join(" ".join(said).split()), acts, failed_hosts)
+    conflicts = [f"{act['item']}: {told}" for act in acts for told in act.get("conflicts") or ()]
+    return role_result(done, " ".join(" ".join(said).split()), acts, failed_hosts, conflicts=conflicts)
 
 
 def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:

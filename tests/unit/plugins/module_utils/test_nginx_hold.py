@@ -170,3 +170,19 @@ def test_from_where_nginx_was_connected_is_told_of_all_looks_of_one_that_waits()
         watch.saw(SimpleNamespace(servers=[dict(server, own_ports=ports)]))
     assert watch.ports(("http", "shop", "10.0.0.4:80", "/etc/nginx/nginx.conf")) == {"10.0.0.10": [40000, 40001, 40002], "10.0.0.11": [50000]}
     assert watch.ports(("http", "shop", "10.0.0.5:80", "/etc/nginx/nginx.conf")) == {}
+
+
+def test_what_is_loaded_does_not_depend_on_how_long_the_look_takes(tmp_path, monkeypatch):
+    """The reload followed the change at once, and the machine has no time for us between the two clocks."""
+    bed = Bed(tmp_path)
+    configuration = Configuration(bed.nginx.configuration)
+    bed.nginx.reload()
+
+    def slow(names, changed_at=_nginx_hold.changed_at):
+        changed = changed_at(names)
+        time.sleep(0.1)
+        return changed
+
+    monkeypatch.setattr(_nginx_hold, "changed_at", slow)
+    (server,) = [server for server in configuration.servers if server.target == "10.0.0.4:80"]
+    assert _nginx_hold.Loaded(bed.nginx, configuration).has(server, None)

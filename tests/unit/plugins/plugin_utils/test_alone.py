@@ -205,7 +205,7 @@ class TestLoadBalancer:
         waits = act(waiting_for=["www/web1 waits."], conflicts=["Somebody acted."])
         assert not role.tell(waits)["finished"]
         told = role.tell(act(changed=False, servers=[server("ready")]))
-        assert told["result"]["done"] and told["result"]["changed"] and told["result"]["conflicts"] == ["Somebody acted."]
+        assert told["result"]["done"] and told["result"]["changed"] and told["result"]["conflicts"] == ["lb1: Somebody acted."]
 
     def test_back_for_one_of_two_events(self):
         result = Role("load_balancer", state="in", wait=True, timeout=120, event_ids=["e1"]).tell(act(servers=[server(held_by=["E2"])]))["result"]

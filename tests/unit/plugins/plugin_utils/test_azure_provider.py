@@ -175,7 +175,9 @@ def test_if_an_ip_address_is_not_there_those_that_are_there_are_told():
 def test_two_hosts_with_one_address_are_told_with_the_option_that_says_so(known_by, value):
     duties = [{"type": "azure_load_balancer", "pool": POOL, known_by: value}]
     hosts = {name: {"graceful_azure_duties": duties, "graceful_azure_ports": [80]} for name in ("web1", "web2")}
-    assert read_settings(hosts, set(hosts))[1] == [f"web2: graceful_azure_duties[0].{known_by}: {value!r} on pool web is web1's server already"]
+    assert read_settings(hosts, set(hosts))[1] == [
+        f"web2: graceful_azure_duties[0].{known_by}: {value!r} on pool web is web1's server already. Each host needs its own"
+    ]
 
 
 @pytest.mark.parametrize("passing", [False, True])

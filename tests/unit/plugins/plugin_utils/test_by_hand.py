@@ -283,9 +283,9 @@ class TestLines:
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
         said = self.said(Site(web1=(host(), [look(self.held(), servers=[seen])])))
         assert said[1:] == [
-            "    Somebody else changed it: expected drain, found maint. Nothing changes it as long as that is so. There are two ways on.",
-            "    Let it be put back: set it to drain again. The next run does the rest.",
-            f"    Keep it as it is, and give back all else that is held for web1: {self.COMMAND} -e target=web1 -e holds_release=true",
+            "    Somebody else changed it: expected drain, found maint. Nothing changes it as long as that is so.",
+            "    There are two ways on. Let it be put back: set it to drain again. The next run does the rest.",
+            f"    Or keep it as it is, and give back all else that is held for web1: {self.COMMAND} -e target=web1 -e holds_release=true",
         ]
         assert len(self.said(Site(web1=(host(), [look(self.held(), servers=[dict(seen, condition="held")])])))) == 2
         # One command does both, so it is told once.
@@ -293,7 +293,15 @@ class TestLines:
         assert len([line for line in both if "holds_release=true" in line]) == 1
         other = self.held(subject={"backend": "api", "server": "web1", "socket": SOCKET, "pid": 1})
         both = self.said(Site(web1=(host(), [look(self.held(), other, servers=[seen, dict(seen, backend="api")])])))
-        assert len([line for line in both if "Somebody else" in line]) == 2 and len([line for line in both if "holds_release=true" in line]) == 1
+        assert len([line for line in both if "Somebody else" in line]) == 2
+        assert both[-2:] == [
+            "    There are two ways on. Let them be put back: set each to what was expected again. The next run does the rest.",
+            f"    Or keep them as they are, and give back all else that is held for web1: {self.COMMAND} -e target=web1 -e holds_release=true",
+        ]
+
+    def test_a_balancer_that_cannot_be_read_is_told_once_for_all_its_hosts(self):
+        site = Site(web1=(host(), [broken(error="refused")]), web2=(host(), [broken(error="refused")]))
+        assert len([line for line in self.said(site) if "could not be read" in line]) == 1
 
     def test_notes_share_a_line_which_says_that_there_is_nothing_to_put_back(self):
         notes = [dict(service("shop"), kind="task", subject={"name": name}, found={}, left={}) for name in ("approved", "drained")]
@@ -326,10 +334,10 @@ class TestLines:
         events = [{"event_id": "e1"}] if standing else []
         decided = Site(web1=(host(events=events), [look(self.held())])).decide(release=True)
         said = list(released("web1", decided["hosts"]["web1"], [], False))
-        assert said[0] == "web1: released and put back as it was found: HAProxy server www/web1."
+        assert said[0] == "web1: released and put back as it was found: HAProxy server www/web1 on lb1."
         assert [line.partition(". ")[0] for line in said[1:]] == (["web1: Reboot E1 still names it"] if standing else [])
         said = list(released("web1", decided["hosts"]["web1"], ["it was left alone"], True))
-        assert said[:2] == ["web1: would be released, with its record deleted: HAProxy server www/web1.", "web1: it was left alone"]
+        assert said[:2] == ["web1: would be released, with its record deleted: HAProxy server www/web1 on lb1.", "web1: it was left alone"]
 
     def test_after_a_release_for_one_of_two_events(self):
         record = self.held()
@@ -337,7 +345,7 @@ class TestLines:
         events = [{"event_id": "e1"}, {"event_id": "e2"}]
         decided = Site(web1=(host(events=events), [look(record)])).decide(release=True, event_ids=["e1"])
         said = list(released("web1", decided["hosts"]["web1"], [], False, ["e1"]))
-        assert said[0] == "web1: stays held: HAProxy server www/web1 for Reboot E2."
+        assert said[0] == "web1: stays held: HAProxy server www/web1 on lb1 for Reboot E2."
         assert [line.partition(". ")[0] for line in said[1:]] == ["web1: Reboot E1 still names it"]
 
 

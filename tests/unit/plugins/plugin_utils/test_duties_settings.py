@@ -216,7 +216,7 @@ def test_task_files_stand_for_any_number_of_balancers(folder):
 
 def test_two_hosts_that_are_the_same_server():
     hosts = {"web1": {"graceful_azure_duties": ["app", {**HAPROXY, "server": "web"}]}, "web2": {"graceful_azure_duties": [{**HAPROXY, "server": "web"}]}}
-    assert read_settings(hosts, HOSTS)[1] == ["web2: graceful_azure_duties[0].server: 'web' on lb1 is web1's server already"]
+    assert read_settings(hosts, HOSTS)[1] == ["web2: graceful_azure_duties[0].server: 'web' on lb1 is web1's server already. Each host needs its own"]
 
 
 @pytest.mark.parametrize(

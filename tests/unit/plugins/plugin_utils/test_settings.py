@@ -466,7 +466,7 @@ def test_a_made_up_balancer_reads_its_own_options(monkeypatch):
     settings, mistakes = read_settings({"web1": {DUTIES: [{**gates, "hinges": 0}]}, "web2": {DUTIES: [gates]}}, {"web1", "web2"}, "/")
     assert mistakes == [
         "web1: graceful_azure_duties[0].hinges: 0; a gate needs one",
-        "web2: graceful_azure_duties[0].server: 'north' on the park is web1's server already",
+        "web2: graceful_azure_duties[0].server: 'north' on the park is web1's server already. Each host needs its own",
     ]
     wanted = {"provider": "gates", "hosts": [], "server": "north", "porter": "Bill", "of": "web2", "quiet": 3.0}
     assert settings["web2"]["load_balancers"] == [wanted]

@@ -82,7 +82,7 @@ class TestLoadBalancer:
     def test_who_acted_and_what_is_waited_for(self):
         waits = act("lb2", server(), waiting_for=["www/web1 waits."], conflicts=["Somebody acted."])
         judged = self.judge(act("lb1", server()), waits, direction="in")
-        assert (judged["done"], judged["conflicts"]) == (False, ["Somebody acted."])
+        assert (judged["done"], judged["conflicts"]) == (False, ["lb2: Somebody acted."])
         assert judged["reason"] == "lb2: Somebody acted. lb2: www/web1 waits."
 
     def test_too_few_others_serve(self):
