@@ -211,7 +211,13 @@ class Nginx:
             return "No nginx runs on this machine: there is no master process of nginx. Start it, or see whether this is the right machine."
         if self._wanted is None:
             return "No nginx runs on this machine%s." % also
-        others = "; those that run have %s" % ", ".join(sorted(known.values())) if known else "; start it" if not elsewhere and not strays else ""
+        others = (
+            "; those that run have %s. Start it, or correct the option configuration" % ", ".join(sorted(known.values()))
+            if known
+            else "; start it"
+            if not elsewhere and not strays
+            else ""
+        )
         return "No nginx with the configuration %s runs on this machine%s%s." % (self._wanted, others, also)
 
     def _one_that_serves(self, mine: list[int], known: dict[int, str]) -> int:

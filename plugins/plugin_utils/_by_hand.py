@@ -285,6 +285,7 @@ def _of_host(name: str, target: Target, released: bool, options: Options) -> Jso
     return {
         "shown": shown,
         "still": _still_named(target.host, shown, options),
+        "imminent": _imminent(target.host, shown),
         "nothing": known and not shown,
         "unread": unread,
         "refused": release.text,
@@ -332,6 +333,17 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
     return [label for event_id, label in labels.items() if event_id in standing]
 
 
+def _imminent(host: Json, shown: Iterable[Json]) -> list[str]:
+    """The events that hold something, stand, and have started or were approved: the impact may come at any time. C(shown): what is held."""
+    started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in host.get("events") or ()}
+    found = {}
+    for record in shown:
+        for event_id, told in record["for_events"].items():
+            if fold(event_id) in started and (started[fold(event_id)] or record["held"] == f"task {APPROVED}"):
+                found[_label(event_id, told)] = f"{_label(event_id, told)} {'has started' if started[fold(event_id)] else 'was approved'}"
+    return list(found.values())
+
+
 def lines(options: Options, decided: Json, command: str, now: float) -> Iterator[str]:
     """What people read: a line for each thing, and below it what to type. C(decided): see C(decide). C(command): how this playbook was called, without what
     it was asked for. C(now): the controller's clock."""
@@ -351,8 +363,10 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
         silent = {(machine["label"], machine["why"]) for machine in of_host["unread"]} - unread
         yield from (f"{label} could not be read: {why}" for label, why in sorted(silent))
         unread |= silent
+        if not options.release and held and of_host["imminent"]:
+            yield f"    {' and '.join(of_host['imminent'])}: the impact may come at any time, so leave {name} out. A run gives it back after the event."
         if not options.release and held and not changed:
-            yield f"    To give back what is held for {name} now: {release}"
+            yield f"    To give back what is held for {name} {'all the same' if of_host['imminent'] else 'now'}: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
         if not options.release:
@@ -388,7 +402,7 @@ def _notes(records: Iterable[Json], now: float) -> Iterator[str]:
         alike.setdefault(tuple(record["for_events"]), []).append(record)
     for found in alike.values():
         names = ", ".join(record["held"].partition(" ")[2] for record in found)
-        yield f"records with nothing to put back: {names}, for {_events(found[0], now)}. A run deletes them once the event is over"
+        yield f"records with nothing to put back: {names}, for {_events(found[0], now)}. A run deletes them once the event is over and the host is back"
 
 
 def _words(state: Any) -> str:

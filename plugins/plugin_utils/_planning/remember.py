@@ -103,7 +103,7 @@ def _why_unapproved(decided: Decided, statuses: Statuses, event: Event, kept: di
     """Why the event is not approved. After its start, what was so before stays."""
     verdict = decided.approvals.get(event.key)
     if event.started or not event.standing or not verdict:
-        return event.unapproved or "it had started when this run first saw it"
+        return event.unapproved or "it had started when this run first saw it, and no record tells of an approval"
     observed, members = decided.observed, decided.observed.members(event)
     if verdict.holds:
         return next((host.failure for host in members if host.failure), "it started while it was being approved")

@@ -144,7 +144,7 @@ def _until(status: Status, event: Event | None, now: float) -> float | None:
 def _until_is(status: Status, event: Event | None) -> str:
     """What the time of a status is, as people read it before the time."""
     if event and status.until == event.not_before_at:
-        return "at the latest at" if event.approved else "Azure starts it at the latest at"
+        return "Azure would start it by itself from" if event.approved else "Azure may start it from"
     return UNTIL.get(status.state, "until")
 
 

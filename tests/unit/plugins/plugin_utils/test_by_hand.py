@@ -279,6 +279,17 @@ class TestLines:
             "Nothing is held for web2.",
         ]
 
+    @pytest.mark.parametrize(("status", "approved", "why"), [("Started", False, "has started"), ("Scheduled", True, "was approved"), ("Scheduled", False, "")])
+    def test_whoever_gives_back_hears_that_the_impact_may_come(self, status, approved, why):
+        told = self.held()["events"]
+        note = dict(service("shop"), kind="task", subject={"name": "approved"}, found={}, left={}, events=told)
+        of_host = host(*([note] if approved else []), events=[{"event_id": "e1", "event_status": status}])
+        said = self.said(Site(web1=(of_host, [look(self.held())])))
+        impact = f"    Reboot E1 {why}: the impact may come at any time, so leave web1 out. A run gives it back after the event."
+        assert (impact in said) == bool(why)
+        how = "all the same" if why else "now"
+        assert said[-1] == f"    To give back what is held for web1 {how}: {self.COMMAND} -e target=web1 -e holds_release=true"
+
     def test_what_somebody_else_has_changed(self):
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
         said = self.said(Site(web1=(host(), [look(self.held(), servers=[seen])])))
@@ -305,7 +316,7 @@ class TestLines:
 
     def test_notes_share_a_line_which_says_that_there_is_nothing_to_put_back(self):
         notes = [dict(service("shop"), kind="task", subject={"name": name}, found={}, left={}) for name in ("approved", "drained")]
-        line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over"
+        line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over and the host is back"
         assert self.said(Site(web1=(host(*notes), []))) == [line]
         both = self.said(Site(web1=(host(*notes, service("shop")), [])))
         assert [text.partition(",")[0] for text in both] == [

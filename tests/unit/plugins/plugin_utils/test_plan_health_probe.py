@@ -224,7 +224,7 @@ def test_an_answer_that_still_passes_is_said_at_once_and_needs_a_person(is_their
         states.append(site.said("web1"))
     (state, reason), decision = states[-1], outcome["hosts"]["web1"]
     assert site.posted == [] and (state, reason) == ("needs_person", WRONG) and not decision["tried_again"]
-    assert (decision["until_is"], decision["until"]) == ("Azure starts it at the latest at", site.events["e1"]["not_before_at"])
+    assert (decision["until_is"], decision["until"]) == ("Azure may start it from", site.events["e1"]["not_before_at"])
     before = [reason for state, reason in states if state != "needs_person"]
     assert all(reason.startswith(WRONG + "; the balancer notices within") for reason in before) and bool(before) is not is_theirs
     assert len([line for line in shown if "web1" in line]) <= 3, shown
