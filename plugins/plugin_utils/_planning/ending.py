@@ -262,7 +262,9 @@ def _needs_second_look(decided: Decided, host: Host) -> bool:
     if restoring_since(decided, host) is not None and decided.step(host):
         return False
     observed = decided.observed
-    return decided.needs_second_look(host) or bool(host.blind) or host.is_unread or is_lost(host, observed) or is_doubtful(host, observed)
+    # The first look does not ask whether those that would stay in service answer.
+    unasked = any(wait.about(Kind.LOOK) for (name, _event), wait in decided.waiting.items() if name == host.name)
+    return unasked or decided.needs_second_look(host) or bool(host.blind) or host.is_unread or is_lost(host, observed) or is_doubtful(host, observed)
 
 
 def _needs_time(decided: Decided, host: Host) -> bool:

@@ -760,3 +760,14 @@ def test_a_pool_is_put_together_once_in_a_pass(monkeypatch):
         site.decide()
         numbers.append(len(asked))
     assert numbers[1] == 2 * numbers[0]
+
+
+def test_a_run_that_takes_one_step_asks_the_other_host_and_takes_it():
+    """Until then, a schedule began anew each minute, and the host went out only shortly before NotBefore."""
+    site = Probed(wait=False, min_in_service="50%", **ASK)
+    site.run["look_twice"] = True
+    site.announce("e1", "web1", notice=900.0)
+    outcome = site.go()
+    assert not outcome["finished"] and "the next look asks whether web2 answers" in outcome["hosts"]["web1"]["reason"]
+    assert site.out() == set()
+    assert site.go()["finished"] and site.out() == {"web1"}
