@@ -152,7 +152,8 @@ class ActionModule(ControllerAction):
         """Announce the event at the simulator on the host. Returns its id, and what the balancers have counted before."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
         # No plugin can say anything once the run is interrupted.
-        _show([rehearsal.if_interrupted(task_vars["inventory_hostname"])])
+        target = resolve(self._templar, ["target"], task_vars)[0].get("target", "all")
+        _show([rehearsal.if_interrupted(task_vars["inventory_hostname"], target if isinstance(target, str) else ",".join(map(str, target)))])
         announced = time.time()
         body = rehearsal.event(task_vars["graceful_azure_rehearse_before"]["options"], task_vars["graceful_azure_rehearse_begin"])
         args = {"url": f"{self._task.args['control']}/events", "method": "POST", "body_format": "json", "body": body, "status_code": [201], "use_proxy": False}

@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import l
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import maintenance
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision, Statuses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
@@ -106,6 +107,9 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
             # Nothing is being done here. What comes next says the same.
             said = tuple(reason for reason in said if reason.kind is not Kind.ACT)
             more.append(f"next {step_words(step)}" if step["role"] == "drain_host" else f"next it {step_words(step)}")
+        if event.prepares and not event.started:
+            # Whoever works on it hears of the approval now, when it can still be prevented.
+            more.extend(reason.text for reason in maintenance(decided.observed.hosts[name]) if reason not in said)
         # A host in several events tells the time of the most urgent one.
         if decision["until"] and decision["event_id"] == event.event_id:
             more.append(f"{decision['until_is']} {_moment(decision['until'], decided.observed.now)}")

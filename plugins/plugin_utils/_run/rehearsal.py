@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -89,13 +90,13 @@ def event(options: Options, begun: Json) -> Json:
     }
 
 
-def if_interrupted(name: str) -> str:
-    """What a person must know before a host goes out.
+def if_interrupted(name: str, target: str) -> str:
+    """What a person must know before a host goes out. C(target): that of the rehearsal.
 
     An interrupted run can tell it no more. Ansible sends SIGINT to its workers, which end at once, and calls no method of a callback; an action's own handler
     would have a second at most, and what it shows is lost as soon as the main process has stopped to read from its workers.
     """
-    return f"{name}: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target={name} give it back"
+    return f"{name}: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target={shlex.quote(target)} give it back"
 
 
 def unreached(real: Json) -> str:

@@ -265,3 +265,12 @@ def test_which_faults_the_table_tells(check):
     faults = {fault["text"]: fault["in_table"] for fault in model.go()["faults"]}
     rule, differ = (next(text for text in faults if words in text) for words in ("a rule cannot be asked of", "differ between its hosts"))
     assert faults == {rule: check, differ: True, "web2, web3: cut in half": True, "web4: broken": False}
+
+
+def test_whoever_works_on_a_host_hears_that_its_event_would_be_approved():
+    model = Model(hosts=2)
+    model.servers["lb1"]["web1"].update(admin_state="maint")
+    model.announce("e1", "web1")
+    model.announce("e2", "web2")
+    told = {line.partition(":")[0].strip(): line for line in shown(model).splitlines() if line.startswith("    web")}
+    assert "nothing of ours keeps it out, but an operator's maintenance does" in told["web1"] and "nothing of ours" not in told["web2"]

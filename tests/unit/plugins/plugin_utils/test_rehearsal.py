@@ -327,8 +327,8 @@ def test_check_mode_names_the_minimum_in_service_as_each_type_calls_it(minimum, 
 
 
 def test_who_interrupts_a_rehearsal_has_been_told_what_to_type():
-    told = "web1: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target=web1 give it back"
-    assert rehearsal.if_interrupted("web1") == told
+    told = "web1: goes out of duty now. If you interrupt this rehearsal, have graceful.azure.handle_events -e target='web:!web9' give it back"
+    assert rehearsal.if_interrupted("web1", "web:!web9") == told
 
 
 def test_requests_are_told_only_by_a_process_that_counted_all_the_time():
