@@ -115,12 +115,12 @@ def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Ke
     return {key: why for key, why in silent.items() if key[0] in answering}
 
 
-def untested_servers(seen: HaproxyState, backends: Collection[str]) -> dict[Key, str]:
-    """Why servers of some backends that get requests do not count as in service: HAProxy checks them, and has not yet. One of them may be dead."""
+def unsure_servers(seen: HaproxyState, backends: Collection[str]) -> dict[Key, str]:
+    """Why servers of some backends that get requests do not count as in service: their last check has not passed."""
     return {
-        key: "%s: HAProxy has not checked it yet" % server.name
+        key: "%s: its last check by HAProxy has not passed (%s)" % (server.name, server.checks)
         for key, server in seen.servers.items()
-        if server.backend in backends and server.in_service and seen.is_untested(server)
+        if server.backend in backends and server.in_service and seen.is_unsure(server)
     }
 
 
@@ -237,7 +237,7 @@ class Servers(Driver[Server]):
         silent = silent_servers(self._seen, backends)
         leaving = [server for server in leaving if (server.backend, server.name) not in silent]
         # What was out before HAProxy lost its state does not wait for that: what runs there may be stopped already.
-        silent.update(untested_servers(self._seen, {hold.there.backend for hold in holds if hold.there and hold.condition != LOST}))
+        silent.update(unsure_servers(self._seen, {hold.there.backend for hold in holds if hold.there and hold.condition != LOST}))
         for server in leaving:
             if (server.backend, self._server) not in self._seen.servers:
                 continue
@@ -549,8 +549,7 @@ def _way_back(record: Record, server: Server, await_checks: bool, checked_later:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})
-        why = "%s%s" % (server.status, ": " + server.last_check if server.last_check else "")
-        waiting = "%s/%s waits in drain until HAProxy's health check passes (%s)" % (server.backend, server.name, why)
+        waiting = "%s/%s waits in drain until HAProxy's health check passes (%s)" % (server.backend, server.name, server.checks)
         return Step(record, waiting_for=waiting)
     return Step(_left(record, server.forced), record["found"]["admin_state"])
 

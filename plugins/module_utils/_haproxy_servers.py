@@ -106,10 +106,13 @@ class HaproxyState:
         tracked = self.servers.get(_key(server.tracks))
         return server.checked or tracked is not None and self.is_watched(tracked)
 
-    def is_untested(self, server: Server) -> bool:
-        """Whether HAProxy has yet to check a server that it watches. When it starts, and so after each reload, such a server is up, also if it is dead."""
+    def is_unsure(self, server: Server) -> bool:
+        """Whether a server that HAProxy watches is up although its last check has not passed. It may be dead: HAProxy takes it out only after several checks.
+
+        When HAProxy starts, and so after each reload, each server is up until it is checked.
+        """
         tracked = self.servers.get(_key(server.tracks))
-        return server.untested if server.checked else tracked is not None and self.is_untested(tracked)
+        return server.unsure if server.checked else tracked is not None and self.is_unsure(tracked)
 
     def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
         """Count what a former process still serves along with the sessions of the one that answers. ``ask``: its own state."""
@@ -187,14 +190,16 @@ class Server:
         self.status = row["status"]
         # Whether HAProxy itself checks the server. The way out of maintenance waits for these checks.
         self.checked = bool(number(line.get("srv_check_state")) & CHECKS_ENABLED)
-        # A star stands before what the last check told while the next one goes on.
-        self.untested = self.checked and (row.get("check_status") or "").lstrip("* ") == "INI"
         # The server whose state this one takes over, as "backend/server"; empty if there is none.
         self.tracks = row.get("tracked") or ""
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
         best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
         # With `slowstart` a server that is up counts as starting for so long.
         self.passed = self.operational in ("up", "starting") and number(line.get("srv_check_health")) >= best
+        # Whether it is up although its last check has not passed: it failed, or there was none yet, which with `fall 1` only its status tells. While a
+        # check goes on, a star stands before that.
+        is_new = (row.get("check_status") or "").lstrip("* ") == "INI"
+        self.unsure = self.checked and self.operational in ("up", "starting") and (is_new or not self.passed)
         self.last_check = ", ".join(text for text in (row.get("check_status"), row.get("last_chk")) if text)
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])
@@ -212,6 +217,11 @@ class Server:
         port = number(line.get("srv_port"))
         # 0 where the client's port is taken, and beyond all ports, without its sign, where something is taken off that.
         self.port = port if 0 < port < 1 << 16 else None
+
+    @property
+    def checks(self) -> str:
+        """Its status, and what its last check told."""
+        return "%s%s" % (self.status, ": " + self.last_check if self.last_check else "")
 
     @property
     def forced(self) -> str:

@@ -424,7 +424,8 @@ class TestMinimumInService:
             tracking = f"backend www\n  server web1 127.0.0.1:{port} track seen/web1\n  server web2 127.0.0.1:{dead} track seen/web2\n"
             haproxy = start(checked + tracking if tracks else checked)
             backend = "www" if tracks else "seen"
-            told = f"web1 stays: 1 of 2 in service in {backend} (web2: HAProxy has not checked it yet), 1 must stay."
+            why = "UP 1/3" if tracks else "UP 1/3: INI"
+            told = f"web1 stays: 1 of 2 in service in {backend} (web2: its last check by HAProxy has not passed ({why})), 1 must stay."
             until(lambda: "L4OK" in haproxy.ask("show stat"), 10, "the check of web1")
             assert hold(haproxy, min_in_service="1", backends=[backend])["refused"] == [told] and haproxy.flags(backend, "web1")[0] == READY
             # It may go itself, whatever the check will say.
@@ -433,6 +434,18 @@ class TestMinimumInService:
             assert hold(haproxy, min_in_service="0", backends=[backend])["refused"] == []
             haproxy.restart()
             assert hold(haproxy, min_in_service="1", backends=[backend])["refused"] == [] and haproxy.flags(backend, "web1")[0] != READY
+
+    def test_a_server_whose_checks_have_begun_to_fail_does_not_count(self, start, hold):
+        """HAProxy takes it out only after several, as when its application is started anew."""
+        with contextlib.closing(listener()) as web:
+            port, (dies, dead) = web.getsockname()[1], (lambda one: (one, one.getsockname()[1]))(listener())
+            haproxy = start(f"backend www\n  server web1 127.0.0.1:{port} check inter 100\n  server web2 127.0.0.1:{dead} check inter 500 fall 99\n")
+            until(lambda: hold(haproxy, min_in_service="1", check=True)["refused"] == [], 10, "both are checked")
+            dies.close()
+            until(lambda: "Connection refused" in haproxy.ask("show stat"), 10, "the first check that fails")
+            (told,) = hold(haproxy, min_in_service="1")["refused"]
+            assert told.startswith("web1 stays: 1 of 2 in service in www (web2: its last check by HAProxy has not passed (UP 9"), told
+            assert haproxy.states("www")["web2"].up
 
     @pytest.mark.usefixtures("all_answer")
     def test_one_backend_that_would_be_short_forbids_all(self, start, hold, tmp_path):

@@ -160,7 +160,7 @@ class TestWhatItSees:
             "in_service": False,
             # Nobody checks it, and nothing listens there.
             "silent": "port 2 of 127.0.0.2: Connection refused",
-            "untested": None,
+            "unsure": None,
             "unresolved": False,
             "returns_by_itself": False,
             "returns_by_agent": False,

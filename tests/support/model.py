@@ -263,7 +263,7 @@ class Model:
                     "nothing_comes": server.get("nothing_comes", False),
                     "arrived": max(0, server["total"] - record.get("total", server["total"])) if record and record["process"] == server["process"] else None,
                     "in_service": self._serves(server),
-                    "untested": server.get("untested"),
+                    "unsure": server.get("unsure"),
                     "backup": server["backup"],
                     "source_address": "10.0.0.4",
                     "uncounted": server.get("uncounted"),

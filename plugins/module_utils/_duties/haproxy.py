@@ -32,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
     condition_of,
     describe,
     silent_servers,
-    untested_servers,
+    unsure_servers,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
@@ -207,14 +207,14 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
             led_to.add((led.get("address"), led.get("port") or 0))
     concerned = {server.backend for server in seen.servers.values() if server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
-    silent, untested = silent_servers(seen, backends, asked), untested_servers(seen, backends)
+    silent, unsure = silent_servers(seen, backends, asked), unsure_servers(seen, backends)
     closed = functools.lru_cache(maxsize=None)(is_never_served)
     servers = [
         dict(
             _observed(records.get(key), server, seen, closed),
             in_service=server.in_service and key not in silent,
             silent=silent.get(key),
-            untested=untested.get(key),
+            unsure=unsure.get(key),
         )
         for key, server in seen.servers.items()
         if server.backend in backends

@@ -441,11 +441,11 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
 
 
 def _counted(server: Json) -> Json:
-    """A server as one of those that must stay in service. One that HAProxy has not checked yet may be dead.
+    """A server as one of those that must stay in service. One whose last check has not passed may be dead.
 
     A host that was out before HAProxy lost its state does not wait for that: what runs on it may be stopped already.
     """
-    return dict(server, in_service=False, silent=server["untested"], early=True) if server.get("untested") else server
+    return dict(server, in_service=False, silent=server["unsure"], early=True) if server.get("unsure") else server
 
 
 def _expected(server: Json) -> str:

@@ -56,8 +56,8 @@ def test_a_target_that_does_not_answer_does_not_count(health, other, short):
 
 def test_a_server_that_haproxy_has_not_checked_yet_does_not_count():
     """After a reload it is up until its first check, whatever it is. So a host that waits for it would go out with each reload."""
-    model, told = Model(hosts=2), "{}: HAProxy has not checked it yet"
-    model.servers["lb1"]["web2"]["untested"] = told.format("web2")
+    model, told = Model(hosts=2), "{}: its last check by HAProxy has not passed"
+    model.servers["lb1"]["web2"]["unsure"] = told.format("web2")
     model.announce("e1", "web1", notice=900.0)
     for _pass in range(4):
         model.go()
@@ -65,10 +65,10 @@ def test_a_server_that_haproxy_has_not_checked_yet_does_not_count():
     assert (said["state"], said["reason"]) == ("waiting", f"it is too early to count www on lb1 ({told.format('web2')})")
     assert model.in_rotation("web1") == ["lb1"]
     # Whether it has been checked itself does not matter.
-    model.servers["lb1"]["web2"]["untested"], model.servers["lb1"]["web1"]["untested"] = None, told.format("web1")
+    model.servers["lb1"]["web2"]["unsure"], model.servers["lb1"]["web1"]["unsure"] = None, told.format("web1")
     model.until(lambda outcome: not model.in_rotation("web1"))
     # Where HAProxy has lost that it was out, it does not wait: what runs there may be stopped already.
-    model.servers["lb1"]["web2"]["untested"] = told.format("web2")
+    model.servers["lb1"]["web2"]["unsure"] = told.format("web2")
     server = model.servers["lb1"]["web1"]
     server["process"], server["admin_state"] = server["process"] + 1, "ready"
     model.until(lambda outcome: not model.in_rotation("web1"), passes=3)
