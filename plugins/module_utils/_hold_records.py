@@ -50,7 +50,7 @@ SIZE_LIMIT = 1 << 20
 ROOM = 16 << 10
 
 # The details of an event that are about the host.
-OF_THE_HOST = {"host", "heard", "idle"}
+OF_THE_HOST = {"host", "heard", "idle", "out_of"}
 
 CHANGING = "changing"
 HELD = "held"

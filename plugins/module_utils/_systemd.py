@@ -168,10 +168,13 @@ class Systemd:
         return name.endswith(STARTED_AGAIN)
 
     def down_for(self, name: str) -> float | None:
-        """For how many seconds a unit that is down has been so. If it never ran, since the boot."""
+        """For how many seconds a unit that is down has been so. None: systemd does not know.
+
+        It forgets this when it unloads a unit that nothing needs, such as one that is not enabled. So 0 is no proof that the unit never ran.
+        """
         text = self._call("show", "--property=InactiveEnterTimestampMonotonic", "--", name).strip()
         since = text.partition("=")[2]
-        return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() else None
+        return max(0.0, time.monotonic() - int(since) / 1e6) if since.isdigit() and int(since) else None
 
     def stop(self, name: str) -> None:
         self._tell("stop", name)

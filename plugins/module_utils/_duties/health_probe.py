@@ -311,14 +311,14 @@ class Look:
         return self._health.file_id(self.action.on) if self.action.name == "file" else None
 
     def _note(self, answer: dict[str, Any]) -> None:
-        """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time."""
-        if answer["condition"] != ALREADY_OUT or answer["failing_for"] is None:
+        """What somebody else has made fail fails at least since this look has seen it. A folder may change all the time, and a unit may not tell since when."""
+        if answer["condition"] != ALREADY_OUT:
             self._out_since = None
             return
         now = self._health.clock()
         if self._out_since is None:
             self._out_since = now
-        answer["failing_for"] = max(answer["failing_for"], now - self._out_since)
+        answer["failing_for"] = max(answer["failing_for"] or 0.0, now - self._out_since)
 
     def _ask(self) -> dict[str, Any] | None:
         if not self._params["url"]:

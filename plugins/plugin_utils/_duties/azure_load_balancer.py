@@ -188,6 +188,9 @@ class AzureLoadBalancer(TrafficDuty):
         least = {"min_in_service": step.get("min_in_service")} if direction == "out" else {}
         yield CONTROLLER, "azure_load_balancer_hold", dict(known, **least, **hold)
 
+    def spots(self, settings: BalancerSettings) -> Iterator[tuple[str, str]]:
+        yield CONTROLLER, f"{settings['server']} in pool {settings['pool'].lower()}"
+
     def names(self, record: Json) -> tuple[str, str]:
         name = record.get("for_server") or record["subject"]["address"]
         return name, name

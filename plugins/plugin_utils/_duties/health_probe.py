@@ -261,6 +261,10 @@ class HealthProbe(TrafficDuty):
             options["url"] = settings["url"]
         yield settings["host"], self.module, dict(options, **hold)
 
+    def spots(self, settings: BalancerSettings) -> Iterator[tuple[str, str]]:
+        # The records tell what was made to fail, and all of it passes again together.
+        yield settings["host"], "its health answer"
+
     def shown(self, record: Json) -> dict[str, str]:
         return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
 
@@ -314,8 +318,28 @@ def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: 
             place = Place(place_name(settings), settings["host"], in_rotation=True, busy=(why.text,), group=group, member=settings["server"], health=NOBODY)
             return Traffic((place,), serves=False)
         return Traffic(serves=False, unread=(why,))
-    place = _place(settings, machine, group)
+    seen_out_since = _seen_out_since(host, result)
+    if seen_out_since is not None:
+        machine = replace(machine, result=_as_seen(result, seen_out_since, settings))
+    place = replace(_place(settings, machine, group), seen_out_since=seen_out_since)
     return Traffic((place,), serves=result["answer"]["state"] != "failing")
+
+
+def _seen_out_since(host: Host, look: Result) -> float | None:
+    """Since when the passes have seen that somebody else makes the answer fail, by the controller's clock. None: nobody does."""
+    at: float | None = look.get("at")
+    if look["answer"]["condition"] != "already_out" or at is None:
+        return None
+    # It may have passed since a boot.
+    known = host.memory.seen_out_since if host.memory.boot_id == host.observation.boot_id else None
+    return at if known is None else min(known, at)
+
+
+def _as_seen(look: Result, since: float, settings: BalancerSettings) -> Json:
+    """The look, with the time for which the answer has failed as all passes have seen it. Where nothing else tells it, each look counts from itself."""
+    failing_for = max(look["answer"]["failing_for"] or 0.0, look["at"] - since)
+    left = max(0.0, float(settings["notice"]) - failing_for)
+    return {**look, "answer": {**look["answer"], "failing_for": failing_for}, "notice_left": left}
 
 
 def _shared_files(asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines) -> Iterator[tuple[str, str]]:

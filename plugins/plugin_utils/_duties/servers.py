@@ -66,6 +66,11 @@ class ServersDuty(TrafficDuty):
         for host, settings in asked:
             yield self.traffic_among(settings, host, owners, machines, addresses)
 
+    def spots(self, settings: BalancerSettings) -> Iterator[tuple[str, str]]:
+        for machine, key in self.keys(settings):
+            where = key.replace(f" {self.name}", "", 1)
+            yield machine, f"{self.name} on {where}, server {settings['server']}"
+
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         keys = {key for _name, key in self.keys(settings)}
         for machine in (machine for key, machine in machines.items() if key in keys):

@@ -151,6 +151,11 @@ class TrafficDuty(Duty):
         """Seconds after which its balancer must have noticed that a host is back, where nobody can see that there."""
         return 0.0
 
+    def spots(self, settings: BalancerSettings) -> Iterable[tuple[str, str]]:
+        """Where these settings have a host taken out: pairs of a machine and a phrase for people. The records of the host keep the phrase of what is held, so
+        it must be the same in each run."""
+        return ()
+
     def asks_before(self, settings: BalancerSettings) -> bool:
         """Whether a look before the host goes out may find that nobody could tell that it is out (C(untold) of C(Place))."""
         return False

@@ -271,10 +271,15 @@ def _needs_time(decided: Decided, host: Host) -> bool:
     """Whether an idle host only needs more time without a request or without a balancer. The next run would count this time from the beginning."""
     drain, step = decided.drains[host.name], decided.step(host)
     in_hand = [event for event in host.events if event.prepares and not event.started and (host.name, event.key) not in decided.waiting]
-    if drain.busy or not drain.too_early or all(event.approved for event in in_hand):
+    # Where nothing tells since when somebody else keeps it out, each run begins to count until its balancer must have noticed.
+    by_others = [place for place in host.places if place.seen_out_since is not None and (place.noticing or decided.needs_second_look(host))]
+    if (drain.busy or not drain.too_early) and not by_others or all(event.approved for event in in_hand):
         return False
-    if decided.observed.now - decided.observed.run.started >= 2 * host.settings.quiet + QUIET_PATIENCE:
+    notice = max((kind.noticed_after(settings) for kind, settings in (place.balancer for place in by_others)), default=0.0)
+    if decided.observed.now - decided.observed.run.started >= 2 * host.settings.quiet + QUIET_PATIENCE + notice:
         return False
+    if by_others:
+        return True
     # This step also waits for that time, as long as a look would.
     too_short = step is not None and step.role == "drain_host" and drain.quiet_left > QUIET_SEEN
     return too_short or decided.needs_second_look(host)

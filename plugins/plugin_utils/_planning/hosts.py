@@ -48,6 +48,7 @@ class Host(Lasting):
     restoring: dict[str, float] = field(default_factory=dict)  # per event: since when runs have tried to restore it, by the record
     told_ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead
     heard: set[int] = field(default_factory=set)  # the ports that could be counted before: if nobody listens now, whoever did was stopped
+    out_of: dict[str, set[str]] = field(default_factory=dict)  # per event: where it went out of a balancer for it, by the records; see C(TrafficDuty.spots)
     restoring_reason: str | None = None  # the reason that restore_service gave in the former pass, if that was the step
     is_unanswered: bool = False  # whether that is because the host does not answer
     restoring_left: list[str] = field(default_factory=list)  # sentences: what that reason tells besides that the host is not restored
@@ -151,6 +152,17 @@ class Host(Lasting):
     def in_rotation(self) -> bool:
         """Whether a balancer may still send it requests, as far as is known."""
         return any(place.in_rotation for place in self.places)
+
+    def spots(self, key: str) -> list[str]:
+        """Where it is or was taken out for an event. A balancer that the settings have no more is known from the records alone."""
+        held = ((place, *place.balancer) for place in self.places if key in place.held_by and not place.owner)
+        now = {spot for place, kind, settings in held for machine, spot in kind.spots(settings) if machine == place.machine}
+        return sorted(now | self.out_of.get(key, set()))
+
+    @property
+    def seen_out_since(self) -> float | None:
+        """Since when passes have seen that somebody else keeps it out of a balancer that tells nothing. None: nobody does."""
+        return next((place.seen_out_since for place in self.places if place.seen_out_since is not None), None)
 
     @property
     def wrong(self) -> tuple[Reason, ...]:

@@ -64,6 +64,7 @@ class HostMemory(Lasting):
     heard: list[int] = field(default_factory=list)  # the ports on which somebody was seen listening since an event names it
     unserved: bool = False  # whether it did not serve behind a balancer that tells nothing
     back_at: float | None = None  # when it was first seen to serve there again
+    seen_out_since: float | None = None  # since when somebody else was seen to keep it out there
     state: str | None = None
     state_since: float | None = None
     warned: list[str] = field(default_factory=list)  # of what people were warned, see status.py
@@ -112,6 +113,7 @@ class EventMemory:
     kept: dict[str, list[Json]] = field(default_factory=dict)  # per host: what kept it from being ready, as C(remember.py) notes it
     held: list[str] = field(default_factory=list)  # the hosts that were held for it
     conflicts: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what was left alone because somebody else had acted
+    lost: dict[str, list[str]] = field(default_factory=dict)  # per host: sentences about what it was taken off and the settings have no more
     gone_at: float | None = None  # when this run first knew that it was over
     given_back: list[str] = field(default_factory=list)  # the hosts on which no hold for it was left after it was over
 

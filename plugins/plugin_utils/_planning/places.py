@@ -69,6 +69,7 @@ class Place:
     in_rotation: bool = False  # whether new requests may come
     noticing: bool = False  # whether it is out and in rotation because its balancer has yet to notice
     out_since: float | None = None  # when its balancer, which tells nothing, must have noticed that it is out, by the controller's clock
+    seen_out_since: float | None = None  # since when passes have seen that somebody else keeps it out, by the controller's clock, if only looks tell it
     state: str = ""  # its state, by the name that the provider gives it
     serves: bool = False  # whether it counts as in service
     may_serve: bool = False  # whether it may be, although what the settings ask does not pass: the minimum keeps it, and no other relies on it

@@ -68,6 +68,7 @@ def _remember_host(decided: Decided, statuses: Statuses, decision: Decision, hos
         heard=sorted(host.heard),
         unserved=is_unserved,
         back_at=None if is_unserved else decided.observed.now if memory.unserved else memory.back_at,
+        seen_out_since=host.seen_out_since,
         state=decision["state"],
         state_since=decision["since"],
         warned=sorted({*memory.warned, *(topic for topic, _sentence in warned_of(host, decided.observed.run))}),

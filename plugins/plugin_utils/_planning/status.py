@@ -357,6 +357,10 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     silence = Reason(Kind.UNREAD, host.silence)
     if not event.ignored and not has_ended(event, observed) and not event.is_over_for(host):
         return Status(_state_so_far(host, event), (_why_not_over(host, event) if host.was_read else silence,))
+    lost = event.lost.get(host.name)
+    if lost and not (observed.run.wait and event.key in host.held_ids):
+        # A run of one step takes no look after it, so nobody would tell it later.
+        return Status("needs_person", reasons(Kind.CONFLICT, dict.fromkeys([*(event.conflicts.get(host.name) or ()), *lost])))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
     held = reasons(
@@ -373,7 +377,7 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     # Somebody may have corrected it before this run began.
     if host.restoring_reason is not None and observed.now - since >= limit:
         late = Reason(Kind.FAILURE, f"not restored within {limit:g} s: {words(why)}; each run tries again")
-        return Status("needs_person", (late,), None, True)
+        return Status("needs_person", (late, *reasons(Kind.CONFLICT, lost or ())), None, True)
     if why[0].kind is Kind.ANSWER:
         why = (why[0]._replace(text=f"not back yet: {why[0].text}"), *why[1:])
     return Status("restoring", why, since + limit)

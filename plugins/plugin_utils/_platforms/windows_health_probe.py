@@ -55,14 +55,14 @@ class File(HealthFile):
     def meaning(self, means: str) -> File:
         return File(self._windows, self._folder, self.on, means, self.name)
 
-    def out_for(self) -> float:
-        """For how many seconds somebody else has made the answer fail, as far as the host tells. If it does not tell, whoever looks counts from there."""
+    def out_for(self) -> float | None:
+        """For how many seconds somebody else has made the answer fail. None: the host does not tell, so whoever looks counts from there."""
         found, _kept, parent = self._entries()
         # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
         times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
         seen = self._windows.look(max_age=60.0)
         # A time in the future tells that the clock was set back since then.
-        return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else 0.0
+        return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else None
 
     def fail(self, record: Json) -> None:
         found = self._entries()[0]
@@ -136,10 +136,6 @@ class Site(Stopped):
         moves = site.state in (_iis.STARTING, _iis.STOPPING)
         # A site that was removed while it was held answers nobody.
         return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
-
-    def out_for(self) -> float:
-        """IIS does not tell since when a site is stopped. Whoever looks counts from there."""
-        return 0.0
 
     def fail(self, record: Json) -> None:
         self._tell(lambda: self._iis.stop((_iis.SITE, self.on)), True)

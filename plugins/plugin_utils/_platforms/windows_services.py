@@ -67,9 +67,8 @@ class WindowsServices:
         self._tell(name, "start")
 
     @staticmethod
-    def down_for(name: str) -> float:
+    def down_for(name: str) -> None:
         """Windows does not tell since when a service is down. Whoever looks counts from there."""
-        return 0.0
 
     def _look(self, names: Collection[str]) -> dict[str, Service]:
         if self._moves:

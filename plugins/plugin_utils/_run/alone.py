@@ -193,6 +193,7 @@ class Pass:
             arrivals=drain.arrivals,
             not_running=drain.not_running,
             heard=sorted(host.heard),
+            seen_out_since=host.seen_out_since,
         )
         return write_memory(Memory(None, {self.name: mine}, {}))
 
@@ -345,7 +346,9 @@ class Pass:
         # The first try has left one more.
         records = [*self.host.records, *([BEING_RESTORED] if self.step else [])]
         details = kept(ids, self.used.get("event_details") or {}, host=self.name)
-        return self.step_of(state, ids, details, releases_all=not self.given, records=records)
+        keys = set(map(fold, ids))
+        lost = [told for key, event in self.observed.events.items() if key in keys for told in event.lost.get(self.name) or ()]
+        return self.step_of(state, ids, details, releases_all=not self.given, records=records, **({"lost": lost} if lost else {}))
 
 
 def _load_balancer(this: Pass) -> Json:

@@ -88,7 +88,7 @@ def judged(name: str, step: StepJson, settings: Json, done: Sequence[Result]) ->
     """The result of a step of a host, and why it failed, or None. C(done): the results of its acts."""
     recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
     recorded.extend(record for balancer in settings["load_balancers"] for record in balancer.get("records") or ())
-    lost = lost_steps(step.get("records") or (), recorded)
+    lost = list(dict.fromkeys([*lost_steps(step.get("records") or (), recorded), *(step.get("lost") or ())]))
     return judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
 
 

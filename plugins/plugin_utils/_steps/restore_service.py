@@ -46,6 +46,10 @@ def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
     return [f"the duty {name} was handed over, and graceful_azure_duties has it no more: take it back by hand" for name in names]
 
 
+LOST_SPOT = "{}: it was taken out there, and graceful_azure_duties has that no more: see whether it is back, or put it back by hand"
+"""The sentence about a place at a balancer that nobody can give back. See C(TrafficDuty.spots)."""
+
+
 def judge(
     host: str,
     steps: Result = NOTHING,

@@ -98,13 +98,13 @@ class Host:
         self.answers = [driver.describe(hold) for hold in engine.current]
         return engine.changed
 
-    def see(self, **more):
+    def see(self, run=run_command, **more):
         """What a look tells, with a notice of 12 s."""
         known = dict.fromkeys(("service", "responder_port", "url"), None)
         known.update(action="file", file=str(self.switch), file_means=self.kind, notice=12.0, ports=[], peer=["168.63.129.16"])
         known.update(wait_for=[], quiet=0.0, timeout=0.0, state_dir=self.state_dir, command_out=None, command_back=None)
         os.makedirs(self.state_dir, 0o700, exist_ok=True)
-        return call("health_probe_info", dict(known, **more), run_command=run_command)
+        return call("health_probe_info", dict(known, **more), run_command=run)
 
     def release(self, *events, **more):
         return self.hold(*events, state="absent", **more)
@@ -337,9 +337,9 @@ def test_what_an_operator_took_out_a_moment_ago_is_not_out_yet(host, monkeypatch
     assert 1 < host.see()["notice_left"] <= 7
     ago = 100.0
     assert host.see()["notice_left"] == 0 and host.see()["idle"]
-    # The clock was set back: nobody knows since when.
+    # The clock was set back: nobody knows since when, so the time begins with this look.
     ago = -3600.0
-    assert host.see()["notice_left"] == 0
+    assert 6 < host.see()["notice_left"] <= 12 and not host.see()["idle"]
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
@@ -369,6 +369,19 @@ def test_a_unit_that_an_operator_stopped_a_moment_ago_is_not_out_yet():
 
     assert 5 <= Service("health", Systemd(systemctl)).out_for() < 10
     assert calls[0][-1] == "health.service"
+
+
+def test_a_stopped_unit_that_systemd_has_forgotten_fails_since_the_first_look(tmp_path):
+    """systemd unloads a unit that is not enabled as soon as it is stopped, and then shows no time of its end."""
+
+    def systemctl(words, **_more):
+        is_time = "--property=InactiveEnterTimestampMonotonic" in words
+        return 0, "InactiveEnterTimestampMonotonic=0\n" if is_time else "ActiveState=inactive\nLoadState=loaded\n", ""
+
+    told = Host(tmp_path, "out").see(systemctl, action="service", service="health")
+    assert told["answer"]["condition"] == "already_out" and 6 < told["notice_left"] <= 12 and not told["idle"]
+    unit = Service("health", Systemd(systemctl))
+    assert unit.out_for() is None and unit.redone_for() is None, "after a stop of ours, the record tells the time"
 
 
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)

@@ -245,7 +245,9 @@ class TestTasks:
         model.settings["web1"]["drain_host"]["steps"] = steps_of({**QUEUE, "name": "other"})
         model.over("e1")
         outcome = model.finish()
-        assert "the duty queue was handed over" in outcome["hosts"]["web1"]["reason"], outcome
+        told = "the duty queue was handed over, and graceful_azure_duties has it no more: take it back by hand"
+        assert told in outcome["hosts"]["web1"]["reason"] and outcome["hosts"]["web1"]["state"] == "needs_person", outcome
+        assert outcome["failed_run"]
         assert model.hosts["web1"]["tasks"] == {} and model.in_rotation("web1") == ["lb1"]
 
     def test_a_step_without_a_file_for_the_way_out_keeps_nobody_from_being_ready(self):

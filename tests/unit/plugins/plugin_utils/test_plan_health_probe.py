@@ -474,6 +474,69 @@ def test_an_operators_maintenance_of_a_moment_ago_must_be_noticed_too():
     assert site.now - site.pass_seconds - since >= NOTICE
 
 
+def test_a_duty_that_is_removed_while_the_answer_fails_needs_a_person():
+    """The record of the health answer stays on the host."""
+    site = Probed()
+    site.announce("e1", "web1")
+    site.until(lambda _outcome: site.posted, passes=20)
+    site.killed()
+    site.settings["web1"]["load_balancers"] = [dict(site.balancer_of("web1"), provider="none", hosts=[])]
+    site._give_back = lambda name, step: None
+    site.over("e1")
+    outcome = site.finish()
+    assert outcome["failed_run"] and "its health answer: it was taken out there" in outcome["messages"][0]
+
+
+def _forgets_since_when(site, name="web1"):
+    """An operator has stopped a probe unit that is not enabled, or a service or site of a Windows host: no look knows more than itself."""
+    site.answers[name]["fails_since"] = site.now - 100
+    look = site.look_at
+
+    def looks(of):
+        seen = look(of)
+        if of != name or seen.get("answer", {}).get("condition") != "already_out":
+            return seen
+        return dict(seen, answer=dict(seen["answer"], failing_for=0.0), notice_left=NOTICE)
+
+    site.look_at = looks
+
+
+def test_what_nobody_knows_since_when_is_noticed_after_the_first_look():
+    """Each look would begin anew."""
+    site = Probed()
+    _forgets_since_when(site)
+    site.announce("e1", "web1")
+    site.go()
+    assert "the balancer notices within 12 s" in site.said("web1")[1]
+    since = site.now
+    site.until(lambda _outcome: site.posted, passes=20)
+    assert NOTICE <= site.now - since <= NOTICE + 5 * site.pass_seconds
+
+
+def test_it_is_counted_since_the_boot_at_the_longest():
+    site = Probed()
+    _forgets_since_when(site)
+    site.announce("e1", "web1")
+    for _pass in range(4):
+        site.go()
+    site.boots("web1")
+    site.go()
+    assert "the balancer notices within 12 s" in site.said("web1")[1]
+
+
+def test_a_run_that_takes_one_step_waits_until_that_is_noticed():
+    """The next one would begin anew."""
+    site = Probed(wait=False)
+    site.run["look_twice"] = True
+    _forgets_since_when(site)
+    site.announce("e1", "web1")
+    for _run in range(3):
+        site.finish(passes=20)
+        site.killed()
+        site.now += 60
+    assert site.posted
+
+
 def test_a_run_that_was_killed_is_continued_from_the_record_on_the_host():
     site = Probed()
     site.announce("e1", "web1")
