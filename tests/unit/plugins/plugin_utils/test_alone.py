@@ -212,6 +212,18 @@ class TestLoadBalancer:
         assert (result["done"], result["held_by"]) == (True, ["E2"]) and result["reason"].endswith("still held for E2")
 
 
+def test_what_somebody_else_has_made_fail_counts_from_the_first_look_where_nothing_tells_since_when():
+    """As of a site of IIS. Each look would begin anew."""
+    role = Role("drain_host", duties=[PROBE], event_ids=["E1"], graceful_azure_ports=[80], graceful_azure_drain_timeout=60)
+    began = role.now
+    seen = dict(probed(state="failing", condition="already_out", failing_for=0.0), notice_left=12.0, idle=False)
+    for _pass in range(40):
+        told = role.tell(looks=dict(seen, clock=role.now), ports=[80])
+        if told["finished"]:
+            break
+    assert told["result"]["done"] and role.now - began >= 12.0, told
+
+
 class TestRestoreService:
     def back(self, **more):
         return Role("restore_service", **{"wait": True, **more})
@@ -226,6 +238,16 @@ class TestRestoreService:
         assert not role.tell({"changed": True, "done": False, "waiting_for": "app is activating"}, holds=[record("E1", name="restoring")])["finished"]
         (forgotten,) = [one for turn in role.turns() for one in turn["acts"] if one["part"] == "forgotten"]
         assert "restoring" in forgotten["args"]["name"], "the first try has left it"
+
+    def test_a_balancer_that_the_settings_have_no_more_is_told(self):
+        spots = [f"haproxy on {machine} /run/haproxy/admin.sock, server web1" for machine in ("lb1", "lb2")]
+        drained = record("E1", name="drained")
+        drained["events"]["E1"]["details"] = {"resources": ["web1"], "out_of": spots}
+        role = self.back()
+        role.tell(holds=[drained])
+        told = role.tell(act(servers=[server("ready")]), {"changed": True, "done": True})
+        (lost,) = told["result"]["conflicts"]
+        assert told["finished"] and lost.startswith(f"{spots[1]}: it was taken out there, and graceful_azure_duties has that no more")
 
     def test_a_host_that_cannot_be_reached(self):
         told = self.back().tell(reached=False, error="no route", events=None, holds=None)
