@@ -89,7 +89,7 @@ def test_an_event_from_its_beginning_to_its_end(site, receiver, tmp_path, monkey
         paths = {name: str(tmp_path / name) for name in ("handle_events_journal", "handle_events_report")}
         process = site.start("handle_events", "-vvv", log=tmp_path / "output", **paths)
         # The end of a run waits for one process that sends, and only for 10 s.
-        until(lambda: len(receiver.posted()) == 2, 60, lambda: (tmp_path / "output").read_text())
+        until(lambda: len(receiver.posted()) == 2, 60, (tmp_path / "output").read_text)
         site.simulator.complete(event_id)
         status = process.wait(patient(RUN_SECONDS))
         run = Run(status, (tmp_path / "output").read_text())

@@ -140,7 +140,8 @@ def test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run(site):
         assert site.admin_states() == dict.fromkeys(site.names, "ready")
         assert site.records() == []
         # Nobody must end what it has left running.
-        ((_pid, words),) = left.items()
+        assert len(left) == 1
+        words = next(iter(left.values()))
         assert float(words[words.index("--end-unasked") + 1]) <= 240 and float(words[words.index("--end-after") + 1]) < 1200
     finally:
         for pid in left:

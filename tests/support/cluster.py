@@ -95,9 +95,10 @@ class Bell(Member):
         return None if self.spared else "no other bell rings"
 
     def still_needed(self, seen):
-        if isinstance(self.needed, Exception):
-            raise self.needed
-        return self.needed
+        needed = self.needed
+        if isinstance(needed, Exception):
+            raise needed
+        return needed
 
     def out(self, seen):
         self.log.append("out")

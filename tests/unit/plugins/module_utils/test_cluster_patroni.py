@@ -129,7 +129,8 @@ STRICT = {"synchronous_mode": True, "synchronous_mode_strict": True}
 SYNC = changed(CLUSTER, "db2", role="sync_standby")
 
 
-def look_at_synchronous(cluster, config=STRICT):
+def look_at_synchronous(cluster, config=None):
+    config = config or STRICT
     tools = Tools(cluster, leads=False)
     tools.answers["GET", "/config"] = (200, json.dumps(config))
     return patroni(tools, member="db2").look()

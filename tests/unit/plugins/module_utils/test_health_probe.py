@@ -255,7 +255,7 @@ def test_who_has_the_same_health_file(tmp_path):
     one.mkdir()
     other.symlink_to(one)
     ids = [Host(folder, "out").see()["file_id"] for folder in (one, other)]
-    assert ids[0] == ids[1] is not None
+    assert ids[0] is not None and ids[0] == ids[1]
     Host(one, "out").switch.touch()
     assert Host(other, "out").see()["file_id"] == ids[0] != Host(tmp_path, "out").see()["file_id"]
 
@@ -589,7 +589,7 @@ def test_a_file_that_cannot_be_removed_again_keeps_its_record(host, monkeypatch)
 def test_what_stopped_although_its_stop_was_refused_keeps_its_record(tmp_path, monkeypatch, moves):
     states = iter([_health_actions.Seen(False, False, "it runs"), *[_health_actions.Seen(not moves, moves, "it stops")] * 9])
     monkeypatch.setattr(File, "look", lambda action, record, boot: next(states))
-    monkeypatch.setattr(File, "fail", lambda action, record: (_ for _ in ()).throw(Refused("The stop was not answered.")))
+    monkeypatch.setattr(File, "fail", lambda action, record: (nothing for nothing in ()).throw(Refused("The stop was not answered.")))
     host = Host(tmp_path, "out")
     with pytest.raises(Refused, match="was not answered"):
         host.hold("A")

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps two connections to a port of IPv4's loopback open until the file "end" is in the folder, a minute at most. The file "port" has the port's number."""
+"""Keeps two connections to a port of IPv4's loopback open until the file "end" is in the folder. The file "port" has the port's number.
+
+It goes on listening: where nobody does, connections cannot be counted. It ends after a minute.
+"""
 
 from __future__ import annotations
 
@@ -23,3 +26,6 @@ os.rename(os.path.join(folder, "port.new"), os.path.join(folder, "port"))
 deadline = time.monotonic() + 60
 while time.monotonic() < deadline and not os.path.exists(os.path.join(folder, "end")):
     time.sleep(0.1)
+for each in clients + servers:
+    each.close()
+time.sleep(max(0.0, deadline - time.monotonic()))
