@@ -113,7 +113,10 @@ class ActionModule(ControllerAction):
         left = len(names) < len(task_vars["ansible_play_hosts_all"])
         options = Options(**task_vars["graceful_azure_options"]["options"])
         decided = decide(options, targets, left, owners, doubts)
-        for line in lines(options, decided, _command(), time.time()):
+        # All hosts of the target, because those that share a balancer are handled together.
+        target = resolve(self._templar, ["target"], task_vars)[0].get("target", "all")
+        run = f"{_command('handle_events')} -e target={shlex.quote(target if isinstance(target, str) else ','.join(map(str, target)))}"
+        for line in lines(options, decided, _command("holds"), run, time.time()):
             display.display(line)
         if options.json:
             held = {name: of_host["shown"] for name, of_host in decided["hosts"].items()}
@@ -130,10 +133,10 @@ class ActionModule(ControllerAction):
         return {}
 
 
-def _command():
-    """How this playbook was called."""
+def _command(playbook):
+    """How this playbook was called, or how another one is called in the same way."""
     inventory = [word for path in context.CLIARGS.get("inventory") or () for word in ("-i", shlex.quote(str(path)))]
-    return " ".join(["ansible-playbook", *inventory, "graceful.azure.holds"])
+    return " ".join(["ansible-playbook", *inventory, f"graceful.azure.{playbook}"])
 
 
 def _variables(hostvars, name):

@@ -344,9 +344,9 @@ def _imminent(host: Json, shown: Iterable[Json]) -> list[str]:
     return list(found.values())
 
 
-def lines(options: Options, decided: Json, command: str, now: float) -> Iterator[str]:
+def lines(options: Options, decided: Json, command: str, run: str, now: float) -> Iterator[str]:
     """What people read: a line for each thing, and below it what to type. C(decided): see C(decide). C(command): how this playbook was called, without what
-    it was asked for. C(now): the controller's clock."""
+    it was asked for. C(run): the run of events that gives back whatever may go back. C(now): the controller's clock."""
     unread: set[tuple[str, str]] = set()  # balancers are shared
     for name, of_host in decided["hosts"].items():
         held = [record for record in of_host["shown"] if not _is_note(record)]
@@ -363,10 +363,11 @@ def lines(options: Options, decided: Json, command: str, now: float) -> Iterator
         silent = {(machine["label"], machine["why"]) for machine in of_host["unread"]} - unread
         yield from (f"{label} could not be read: {why}" for label, why in sorted(silent))
         unread |= silent
-        if not options.release and held and of_host["imminent"]:
-            yield f"    {' and '.join(of_host['imminent'])}: the impact may come at any time, so leave {name} out. A run gives it back after the event."
         if not options.release and held and not changed:
-            yield f"    To give back what is held for {name} {'all the same' if of_host['imminent'] else 'now'}: {release}"
+            if of_host["imminent"]:
+                yield f"    {' and '.join(of_host['imminent'])}: the impact may come at any time, so leave {name} out."
+            yield f"    To give it back when the event is over, run: {run}"
+            yield f"    To give it back now, whatever the event does, stop what starts runs, then: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
         if not options.release:

@@ -99,7 +99,7 @@ def is_url(address: object) -> bool:
 
 def shows_connections(ports: Iterable[int]) -> str:
     """What a person types on a host to see the connections to these ports."""
-    return f"ss -tn '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"
+    return f"ss -tnp '{' or '.join(f'sport = :{port}' for port in ports)}' (Windows: netstat -n)"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -350,6 +350,18 @@ def test_watch_waits_for_an_event(site):
     assert run.event(event_id)["outcome"] == "completed"
 
 
+def test_holds_warns_of_an_impact_that_may_come(site):
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
+    process = site.start("handle_events")
+    until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the approval")
+    site.kill(process)
+    shown = site.run("holds")
+    assert f"Reboot {event_id} has started: the impact may come at any time, so leave web1 out." in shown.output, shown.output
+    assert "To give it back when the event is over, run: " in shown.output, shown.output
+    site.simulator.complete(event_id)
+    assert site.run().status == 0
+
+
 def test_holds_shows_and_releases(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     run = site.run(handle_events_wait=False)

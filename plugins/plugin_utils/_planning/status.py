@@ -145,6 +145,8 @@ def _until_is(status: Status, event: Event | None) -> str:
     """What the time of a status is, as people read it before the time."""
     if event and status.until == event.not_before_at:
         return "Azure would start it by itself from" if event.approved else "Azure may start it from"
+    if status.state == "restoring" and status.why and status.why[0].kind is Kind.UNREAD:
+        return "tried until"
     return UNTIL.get(status.state, "until")
 
 
@@ -328,7 +330,9 @@ def _why_draining(decided: Decided, host: Host, event: Event, until: float | Non
         return (Reason(Kind.ACT, f"{being} taken out of its balancer"),)
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
-    if until is None or decided.observed.now < until:
+    # A killed run may have used up the time. Whether the host is drained is not known before this run has counted.
+    is_counted = not host.not_counted_yet and (going_on or step or decided.drains[host.name].idle_looks > 0)
+    if until is None or decided.observed.now < until or not is_counted:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
     find = f". To see what is left: {'; '.join(_commands(host))}" if decided.drains[host.name].busy and _commands(host) else ""

@@ -250,7 +250,9 @@ def _row(name: str, found: Json) -> tuple[str, ...]:
 
 def _too_late(drained: float | None) -> str:
     """For which usual notices the host would not be drained in time."""
-    late = [words for notice, words in NOTICES if drained is None or drained > notice]
+    if drained is None:
+        return "all: it was not drained"
+    late = [words for notice, words in NOTICES if drained > notice]
     return ", ".join(late) if late else "none"
 
 

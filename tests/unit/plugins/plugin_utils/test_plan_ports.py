@@ -73,7 +73,7 @@ def test_when_its_time_is_over_the_line_says_how_to_find_the_clients():
         outcome = model.go()
     assert outcome["hosts"]["web1"]["reason"] == (
         "not drained in time (on_drain_timeout: hold), still to end: 1 connection from 10.0.0.9 on port 8080."
-        " To see what is left: on web1: ss -tn 'sport = :8080' (Windows: netstat -n)"
+        " To see what is left: on web1: ss -tnp 'sport = :8080' (Windows: netstat -n)"
     )
     # Each client of a host may be asked for on its balancer's machine, too.
     commands = {kind: TRAFFIC[kind].left_by({"socket": "/run/h a.sock", "server": "10.0.0.4:80"}) for kind in ("haproxy", "nginx", "health_probe")}

@@ -249,7 +249,7 @@ def test_what_nobody_tells_is_no_column():
 
 
 @pytest.mark.parametrize(
-    ("drained", "late"), [(30.0, "none"), (30.1, "30 s"), (600.1, "30 s, 10 min"), (900.1, "30 s, 10 min, 15 min"), (None, "30 s, 10 min, 15 min")]
+    ("drained", "late"), [(30.0, "none"), (30.1, "30 s"), (600.1, "30 s, 10 min"), (900.1, "30 s, 10 min, 15 min"), (None, "all: it was not drained")]
 )
 def test_what_would_be_too_late(drained, late):
     assert lines(web1=a_host(drained=drained))[2].endswith(f"12                  {late}")

@@ -30,7 +30,7 @@ def test_the_address_of_something_that_is_asked(address, wanted):
 
 
 def test_what_a_person_types_to_see_connections():
-    assert shows_connections([80, 443]) == "ss -tn 'sport = :80 or sport = :443' (Windows: netstat -n)"
+    assert shows_connections([80, 443]) == "ss -tnp 'sport = :80 or sport = :443' (Windows: netstat -n)"
 
 
 def test_sentences_become_one_whose_full_stop_stands_at_the_end():
