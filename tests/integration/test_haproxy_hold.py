@@ -438,7 +438,8 @@ class TestMinimumInService:
     def test_a_server_whose_checks_have_begun_to_fail_does_not_count(self, start, hold):
         """HAProxy takes it out only after several, as when its application is started anew."""
         with contextlib.closing(listener()) as web:
-            port, (dies, dead) = web.getsockname()[1], (lambda one: (one, one.getsockname()[1]))(listener())
+            dies = listener()
+            port, dead = web.getsockname()[1], dies.getsockname()[1]
             haproxy = start(f"backend www\n  server web1 127.0.0.1:{port} check inter 100\n  server web2 127.0.0.1:{dead} check inter 500 fall 99\n")
             until(lambda: hold(haproxy, min_in_service="1", check=True)["refused"] == [], 10, "both are checked")
             dies.close()

@@ -95,10 +95,9 @@ class Bell(Member):
         return None if self.spared else "no other bell rings"
 
     def still_needed(self, seen):
-        needed = self.needed
-        if isinstance(needed, Exception):
-            raise needed
-        return needed
+        if isinstance(self.needed, MemberError):
+            raise MemberError(str(self.needed))
+        return self.needed
 
     def out(self, seen):
         self.log.append("out")
