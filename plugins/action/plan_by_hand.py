@@ -33,7 +33,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables i
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import FOLDER
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, plain, printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, unsaid_connections, usual_connection
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, target_of, unsaid_connections, usual_connection
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 OF_LOOK = (OBSERVE_TIMEOUT, "graceful_azure_resource_name")
@@ -114,8 +114,7 @@ class ActionModule(ControllerAction):
         options = Options(**task_vars["graceful_azure_options"]["options"])
         decided = decide(options, targets, left, owners, doubts)
         # All hosts of the target, because those that share a balancer are handled together.
-        target = resolve(self._templar, ["target"], task_vars)[0].get("target", "all")
-        run = f"{_command('handle_events')} -e target={shlex.quote(target if isinstance(target, str) else ','.join(map(str, target)))}"
+        run = f"{_command('handle_events')} -e target={shlex.quote(target_of(self._templar, task_vars))}"
         for line in lines(options, decided, _command("holds"), run, time.time()):
             display.display(line)
         if options.json:

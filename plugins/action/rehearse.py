@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platf
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure, joined, plain, printable
-from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
+from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve, target_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
 SIMULATOR = os.path.join(os.path.dirname(__file__), "..", "..", "roles", "imds_simulator", "files")
@@ -152,8 +152,7 @@ class ActionModule(ControllerAction):
         """Announce the event at the simulator on the host. Returns its id, and what the balancers have counted before."""
         seen = gather.observations({task_vars["inventory_hostname"]: task_vars}, NOTHING)
         # No plugin can say anything once the run is interrupted.
-        target = resolve(self._templar, ["target"], task_vars)[0].get("target", "all")
-        _show([rehearsal.if_interrupted(task_vars["inventory_hostname"], target if isinstance(target, str) else ",".join(map(str, target)))])
+        _show([rehearsal.if_interrupted(task_vars["inventory_hostname"], target_of(self._templar, task_vars))])
         announced = time.time()
         body = rehearsal.event(task_vars["graceful_azure_rehearse_before"]["options"], task_vars["graceful_azure_rehearse_begin"])
         args = {"url": f"{self._task.args['control']}/events", "method": "POST", "body_format": "json", "body": body, "status_code": [201], "use_proxy": False}

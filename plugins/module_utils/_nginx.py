@@ -51,8 +51,6 @@ WORKER = "nginx: worker process"
 LEAVING = WORKER + " is shutting down"
 # The options of nginx that take a value, which may follow C(-q) in the same word. The title of the process has lost the quotes around the value.
 OPTION = re.compile(r"(?:^|\s)-q*([cpeg])\s*(.*?)(?=\s+-q*[cpeg]|\s+-[?hvVtTqs]+(?:\s|$)|\s*$)", re.DOTALL)
-# How nginx begins a line of its log: the date, and after the level the process and its thread.
-LOGGED = re.compile(r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d |(?<=\[emerg\]) \d+#\d+:|(?<=\[alert\]) \d+#\d+:")
 # Where the arguments of a process begin and its environment ends, in C(stat_fields).
 ARGUMENTS, ENVIRONMENT_END = 45, 48
 
@@ -287,8 +285,6 @@ class Nginx:
         self._test_seconds = self._monotonic() - began
         if status:
             told = [line for line in complained.splitlines() if "[emerg]" in line or "[alert]" in line] or [complained]
-            # Without the date and the process, which are others in each test.
-            told = [LOGGED.sub("", line) for line in told]
             raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
         return said
 

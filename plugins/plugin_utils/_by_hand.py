@@ -462,7 +462,7 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
         yield f"{name}: {'would be ' if check else ''}released{how}: {', '.join(things)}."
     if held:
         yield f"{name}: {'would stay' if check else 'stays'} held: {', '.join(held)}."
-    yield from (conflict if conflict.startswith(f"{name}: ") else f"{name}: {conflict}" for conflict in conflicts)
+    yield from (f"{name}: {conflict}" for conflict in conflicts)
     for label in of_host["still"]:
         yield (
             f"{name}: {label} still names it. The next run takes it out again, and a run or a watcher that is at work does so at once."

@@ -40,6 +40,12 @@ def resolve(templar: Templar, names: Iterable[str], variables: Variables) -> tup
     return values, mistakes
 
 
+def target_of(templar: Templar, variables: Variables) -> str:
+    """The C(target) of this play, as one pattern that a person can type."""
+    target = resolve(templar, ["target"], variables)[0].get("target", "all")
+    return target if isinstance(target, str) else ",".join(map(str, target))
+
+
 def of_hosts(names: Iterable[str], hostvars: Any, task: Task) -> dict[str, Variables]:
     """All that these hosts have, as a task of this play has it. C(hostvars) alone leaves out what the play itself sets."""
     manager, play = hostvars._variable_manager, task.get_play()

@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import LOST_SPOT, TASKS, lost_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import LOST_SPOT, TASKS, lost_steps, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import still_held
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings
 
@@ -234,15 +234,14 @@ def _note_lost_records(host: Host, events: dict[str, Event]) -> None:
 def _note_lost_duties(host: Host, events: dict[str, Event]) -> None:
     """Tell of what the host was taken off and the settings have no more. Nobody looks there, so nobody gives it back."""
     spots = {spot for kind, settings in host.balancers for _machine, spot in kind.spots(settings)}
-    steps: list[str] = [given["record"] for given in host.settings.drain_host.steps if given.get("record")]
-    steps.extend(record for _kind, settings in host.balancers for record in settings.get("records") or ())
+    recorded = records_in(host.settings.drain_host.steps, (settings for _kind, settings in host.balancers))
     own = {kind.kind: spot for kind in TRAFFIC.values() if kind.answers_checks for _machine, spot in kind.spots({"host": host.name})}
     for key in host.held_ids:
         there = [record for record in host.observation.holds or () if key in map(fold, record.events)]
         # The record of the health answer lies on the host itself. It tells this also where no other record does.
         gone = {own[record.kind] for record in there if record.kind in own} | host.out_of.get(key, set())
         names = [record.name for record in there if record.kind == "task"]
-        lost = [*lost_steps(names, steps), *map(LOST_SPOT.format, sorted(gone - spots))]
+        lost = [*lost_steps(names, recorded), *map(LOST_SPOT.format, sorted(gone - spots))]
         if lost:
             add_new(events[key].lost.setdefault(host.name, []), lost)
 

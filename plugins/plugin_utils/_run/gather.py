@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import judge
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result, StepJson
@@ -86,8 +86,7 @@ def results(known: Known, last: Json) -> Json:
 
 def judged(name: str, step: StepJson, settings: Json, done: Sequence[Result]) -> tuple[RoleResult, str | None]:
     """The result of a step of a host, and why it failed, or None. C(done): the results of its acts."""
-    recorded = [given.get("record") for given in settings["drain_host"]["steps"]]
-    recorded.extend(record for balancer in settings["load_balancers"] for record in balancer.get("records") or ())
+    recorded = records_in(settings["drain_host"]["steps"], settings["load_balancers"])
     lost = list(dict.fromkeys([*lost_steps(step.get("records") or (), recorded), *(step.get("lost") or ())]))
     return judge(step["role"], step["state"], step["event_ids"], name, settings["load_balancers"], done, lost)
 

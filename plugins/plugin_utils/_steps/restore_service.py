@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
     still_held,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Result
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
 TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
 """Names of the task records that the roles leave on a host. They end with this role. The host's provider and its drain steps may have more."""
@@ -39,8 +39,14 @@ def _in_order(names: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys(names), key=lambda name: name == APPROVED)
 
 
+def records_in(steps: Iterable[Json], balancers: Iterable[Json]) -> list[str]:
+    """The names of the records of all task files that the settings of a host have: of its drain steps and of its balancers."""
+    names = [step["record"] for step in steps if step.get("record")]
+    return names + [name for balancer in balancers for name in balancer.get("records") or ()]
+
+
 def lost_steps(there: Collection[str], known: Collection[str]) -> list[str]:
-    """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): those of the steps in its settings."""
+    """Sentences about drain steps that are on record and that nobody can undo. C(there): the host's records. C(known): what C(records_in) tells."""
     prefixes = (OUT_RECORD, TRAFFIC_RECORD)
     names = [name[len(prefix) :] for prefix in prefixes for name in there if name.startswith(prefix) and name not in known]
     return [f"the duty {name} was handed over, and graceful_azure_duties has it no more: take it back by hand" for name in names]

@@ -83,7 +83,7 @@ def of_machines(machines: Sequence[str], acts: Sequence[Result], is_open: bool, 
     """The result of a role that acts on the machines of a balancer. C(is_open): whether something is left to do there. C(said): phrases for the reason."""
     failed_hosts = without_answer(acts)
     done = bool(machines) and {act["item"] for act in acts}.issuperset(machines) and not (failed_hosts or is_open)
-    conflicts = [f"{act['item']}: {told}" for act in acts for told in act.get("conflicts") or ()]
+    conflicts = [told for act in acts for told in _told_there(act, "conflicts")]
     return role_result(done, " ".join(" ".join(said).split()), acts, failed_hosts, conflicts=conflicts)
 
 
@@ -96,10 +96,15 @@ def trouble_at(machines: Sequence[str], acts: Sequence[Result]) -> list[str]:
         elif is_failed(act):
             found.append(f"{act['item']}: {act.get('msg')}")
         for key in ("conflicts", "refused", "waiting_for"):
-            found.extend(f"{act['item']}: {told}" for told in act.get(key) or ())
+            found.extend(_told_there(act, key))
     asked = {act["item"] for act in acts}
     # Nothing is known about a machine that was left out.
     return found + [f"{machine} was not asked." for machine in machines if machine not in asked]
+
+
+def _told_there(act: Result, key: str) -> list[str]:
+    """The sentences of an act under a key, with its machine."""
+    return [f"{act['item']}: {told}" for told in act.get(key) or ()]
 
 
 def gathered(results: Iterable[Result], key: str) -> list[Any]:
