@@ -100,7 +100,7 @@ def start(name: str, handle: Handle, places: Sequence[str] = PLACES) -> str | No
     """
     if len(os.listdir("/proc/self/task")) > 1:
         # A fork has none of them, but all their locks.
-        return "It cannot be started while a thread of the first task still waits, such as for a name server."
+        return "The first task still waited for something, such as a name server, so no process could go on from it."
     said, says = os.pipe()
     try:
         pid = os.fork()
@@ -118,7 +118,7 @@ def start(name: str, handle: Handle, places: Sequence[str] = PLACES) -> str | No
         if not told:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-            return "Its process did not come so far that it listens."
+            return "Its process did not listen in time."
         why: str | None = json.loads(told.decode())["why"]
         return why
     finally:

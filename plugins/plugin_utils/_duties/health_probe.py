@@ -102,7 +102,7 @@ class HealthProbe(TrafficDuty):
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = ONCE
-    still_out = "is still to pass again"
+    still_out = "still fails"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
     sees_pool = False

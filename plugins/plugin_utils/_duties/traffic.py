@@ -58,7 +58,7 @@ class TrafficDuty(Duty):
     """Whether C(looks) finds its holds: they are not on the host itself."""
     unclaimed = ""
     """Sentences for the playbook holds about a record that no look claims. They go on after "It lies on <machine> and"."""
-    still_out = "is still to go back in"
+    still_out = "is still out of rotation"
     """What is said of a place that is held although its event is over, after its name."""
     by_others = "is in {state}"
     """The same for a place that somebody else has taken out."""

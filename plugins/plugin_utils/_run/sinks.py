@@ -65,9 +65,9 @@ class Lines:
             alike = _alike(name, decision)
             if _is_news(decision, shown.get(name), now) or alike in again:
                 shown[name] = {"said": _said(decision), "at": now}
-                lines.setdefault(alike, []).append(name)
-        if lines and told.run.get("check") and not told.last["memory"].get("told"):
-            self._show("Check mode: nothing is changed. What a run would find and begin:", None)
+                # Check mode ends with an account of every host, so its lines show only who is waited for.
+                if alike in again or not told.run.get("check"):
+                    lines.setdefault(alike, []).append(name)
         for names in lines.values():
             self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in story.FAULTS else None)
         told.outcome["memory"]["told"] = shown

@@ -26,6 +26,9 @@ from .refusals import Refused, Unfit
 from .scenario_files import read_file
 from .scenario_library import SCENARIOS
 
+TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+"""Those that Azure documents. A test may want another one."""
+
 
 def ctl(arguments):
     """The command ctl. Returns the exit status."""
@@ -35,6 +38,8 @@ def ctl(arguments):
     except Refused as refused:
         complain(str(refused))
         return 1
+    if options.command == "add" and options.type not in TYPES:
+        complain(f"The event is of type {options.type!r}, none of {', '.join(TYPES)}.")
     return 0 if announce("\n".join(ctl_lines(options, value))) else 1
 
 

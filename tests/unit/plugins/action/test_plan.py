@@ -165,7 +165,8 @@ def told(hosts, memory=None, now=36000.0):
     return lines, outcome["memory"]
 
 
-def test_check_mode_says_first_that_nothing_is_changed():
+def test_check_mode_shows_only_whom_it_waits_for():
+    """The account at its end has every host. Two lines about one host seemed to be two things."""
     lines, memory = [], {}
     decision = {
         "state": "draining",
@@ -176,11 +177,11 @@ def test_check_mode_says_first_that_nothing_is_changed():
         "since": 0,
         "until": None,
     }
-    for now in (1.0, 2.0):
-        outcome = {"hosts": {"web1": {**decision, "reason": f"{now}", "step": {}, "until_is": ""}}, "memory": {}}
+    for now, reason in ((1.0, "one"), (2.0, "another"), (3.0, "another"), (18.0, "another")):
+        outcome = {"hosts": {"web1": {**decision, "reason": reason, "step": {}, "until_is": ""}}, "memory": {}}
         Lines(lambda line, color: lines.append(line)).tell(Pass({"check": True}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]
-    assert len(lines) == 3 and lines[0].startswith("Check mode: nothing is changed.")
+    assert len(lines) == 1 and "  another  (for 18 s)" in lines[0]
 
 
 def test_one_fault_of_many_hosts_is_one_line():

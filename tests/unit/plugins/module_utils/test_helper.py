@@ -500,12 +500,12 @@ def test_no_helper_whose_environment_could_be_seen(bed):
 
 def test_no_helper_while_the_module_has_threads(bed):
     """The locks that they hold would never be released in a fork."""
-    assert bed.start(thread=True) == "It cannot be started while a thread of the first task still waits, such as for a name server."
+    assert bed.start(thread=True) == "The first task still waited for something, such as a name server, so no process could go on from it."
     assert bed.is_gone()
 
 
 def test_a_process_that_does_not_come_so_far_is_no_helper(bed):
-    assert bed.start(hangs=True, START=0.1) == "Its process did not come so far that it listens."
+    assert bed.start(hangs=True, START=0.1) == "Its process did not listen in time."
     until(lambda: not bed.processes(), 5)
 
 

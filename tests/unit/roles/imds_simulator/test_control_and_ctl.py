@@ -236,6 +236,14 @@ def test_an_event_by_ctl(simulator, ctl):
     assert (event_id, event["Description"], event["NotBefore"], event["Resources"]) == ("123", "true", "\udcff", ["a"])
 
 
+def test_a_type_that_azure_does_not_have_is_added_and_told(simulator, capfd):
+    """It may be a typing error, or a test of what Azure may send one day."""
+    assert main(["ctl", "--control", simulator.control, "add", "Rebot", "a"]) == 0
+    out, err = capfd.readouterr()
+    assert simulator.event(json.loads(out)["EventId"])["EventType"] == "Rebot"
+    assert "The event is of type 'Rebot', none of Freeze, Reboot, Redeploy, Preempt, Terminate." in err
+
+
 def test_faults_requests_clock_and_scenarios_by_ctl(simulator, ctl, tmp_path):
     ctl("fault", "Vm=a", "Times=1", "Status=503", 'Headers={"Retry-After": "1"}', "Body=busy")
     answer = ask(simulator.urls["a"])
