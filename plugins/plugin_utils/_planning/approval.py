@@ -211,6 +211,9 @@ def _unsafe(event: Event, observed: Observed, leaving: set[str], going: set[str]
             continue
         if not is_fresh(host, now):
             return host.name, no(Reason(Kind.TIME, "its balancer is looked at once more"))
+        if host.blind and str(host.settings.min_in_service).rstrip("%") != "0":
+            # Nobody knows who would stay in service there.
+            return host.name, no(*host.blind, until=yields_at(host, [event]))
         short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
             return host.name, no(short, until=yields_at(host, [event]) if short.kind is Kind.MINIMUM else None)

@@ -74,6 +74,21 @@ def test_a_server_that_haproxy_has_not_checked_yet_does_not_count():
     model.until(lambda outcome: not model.in_rotation("web1"), passes=3)
 
 
+@pytest.mark.parametrize(("least", "waits"), [(1, True), ("50%", True), (0, False), ("0%", False)])
+def test_an_event_is_not_approved_unprepared_while_nobody_knows_who_stays_in_service(least, waits):
+    model = Model(balancers=("lb1", "lb2"), min_in_service=least, rules=[{"name": "quick", "action": "approve"}])
+    model.down_balancers["lb2"] = {"reached": False, "error": "timed out"}
+    model.servers["lb2"]["web2"]["up"] = False
+    model.announce("e1", "web1")
+    outcome = model.go()
+    assert bool(model.posted) is not waits
+    if waits:
+        assert outcome["hosts"]["web1"]["reason"] == "balancer lb2: timed out"
+        model.servers["lb2"]["web2"]["up"] = True
+        model.down_balancers.clear()
+        model.until(lambda outcome: model.posted, passes=3)
+
+
 @pytest.mark.parametrize(
     ("health", "events", "asked"),
     [
