@@ -15,7 +15,8 @@ description:
   - A duty is something that a host does for others. It serves behind a load balancer, is a member of a cluster, or runs a service. The list O(duties) is that
     of the variable C(graceful_azure_duties), so this module does by hand what the roles and playbooks of this collection do.
   - With O(state=out) the host is taken off each duty in the order of the list, and a record says what was found and for which events (a hold). With
-    O(state=back) the holds are released from the last to the first. When the last event of a hold is released, what was found comes back.
+    O(state=back) the holds are released from the last to the first, but V(health_probe) before other duties that bring traffic. When the last event of a hold
+    is released, what was found comes back.
   - The first duty that is not done ends the call, and RV(waiting_for) says why. A later call continues.
   - A duty that brings no traffic, such as a service, is begun only when those before it in the same call, such as V(haproxy), bring none any more.
   - What is off already is left alone, for example a server in an operator's maintenance. If somebody else changes what is held, this is reported, and what
@@ -216,7 +217,7 @@ left_out:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read_list
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
-from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import duties_argument_spec, in_order, shown
+from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import duties_argument_spec, in_order, shown, way_back
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -242,11 +243,11 @@ OF_ACTS = ("event_ids", "event_details", "reason", "min_in_service", "force")
 
 def run(params, machine):
     """Returns a result, which says itself whether it failed."""
-    read_list(params["duties"], type(machine))
+    duties = [entry.on(machine) for entry in read_list(params["duties"], type(machine))]
     check_seconds("timeout", params["timeout"])
     of_each = {key: params[key] for key in OF_ACTS}
-    entries = params["duties"] if params["state"] == OUT else params["duties"][::-1]
-    acts = [dict(of_each, duty=entry, to=params["state"]) for entry in entries]
+    order, checked_later = (range(len(duties)), set()) if params["state"] == OUT else way_back(duties)
+    acts = [dict(of_each, duty=params["duties"][number], to=params["state"], checked_later=number in checked_later) for number in order]
     answer = shown(in_order({"acts": acts, "look": params["duties"], "timeout": params["timeout"]}, machine))
     answer["waiting_for"] = [sentence for act in answer["acts"] for sentence in act["waiting_for"]]
     answer["conflicts"] = [sentence for act in answer["acts"] for sentence in act["conflicts"]]

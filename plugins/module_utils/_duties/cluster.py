@@ -202,7 +202,7 @@ def bears_name(member: Member) -> bool:
 
 def class_of(kind: type[Member]) -> type[ClusterDuty]:
     """The duty of members of this type."""
-    return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "options": dict(kind.options, **OPTIONS)})
+    return type(kind.__name__ + "Duty", (ClusterDuty,), {"type": kind.type, "member": kind, "closes": kind.closes, "options": dict(kind.options, **OPTIONS)})
 
 
 DUTIES: dict[str, type[Duty]] = {name: class_of(kind) for name, kind in TYPES.items()}

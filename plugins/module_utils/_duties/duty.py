@@ -74,6 +74,8 @@ class Act(NamedTuple):
     force: bool = False
     # Whether the user's own tasks have done their job.
     done: bool | None = None
+    # Whether what the checks of a balancer may need comes back only after it.
+    checked_later: bool = False
 
 
 class Duty:
@@ -84,6 +86,10 @@ class Duty:
     options: dict[str, Any] = {}
     # Whether it brings traffic to the host.
     traffic = False
+    # Whether it is the host's own answer, for which the checks of its other balancers may ask as well.
+    answers_checks = False
+    # Whether it takes no connections while it is off. Then it comes back before what brings traffic, also if it stands first.
+    closes = False
     # Whether it is one of the machines in its option hosts, and not of the host itself.
     of_balancer = False
     # Whether it is looked at and changed by the controller, through an API, and not on a machine.

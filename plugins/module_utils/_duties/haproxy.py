@@ -115,6 +115,7 @@ class HaproxyDuty(Duty):
             "out_state": self.given["state"],
             "min_in_service": act.min_in_service,
             "await_checks": act.await_checks,
+            "checked_later": act.checked_later,
             **{name: self.given[name] for name in ("socket", "absent", "hard_stop_after")},
         }
         engine, process = _change(params, self.machine, act.request, act.timeout)

@@ -49,6 +49,7 @@ ERRORS = (ProbeError, ConnectionsError)
 class HealthProbeDuty(Duty):
     type = "health_probe"
     traffic = True
+    answers_checks = True
     # All that is held of a host's health answers goes back together.
     once = ONCE
     driver_errors = ERRORS

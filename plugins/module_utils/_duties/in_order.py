@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Seconds between two looks at what brings traffic, while something waits for it.
 LOOK_SECONDS = 0.5
 # What an act may say besides the duty, the direction, the events and the time.
-MORE = ("min_in_service", "addresses", "await_checks", "force", "done")
+MORE = ("min_in_service", "addresses", "await_checks", "force", "done", "checked_later")
 
 
 def duties_argument_spec() -> dict[str, Any]:
@@ -67,6 +67,19 @@ def in_order(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         "changed": any(act["changed"] for act in told),
         "diff": {way: {act["name"]: act["diff"][way] for act in told if act["diff"][way]} for way in ("before", "after")},
     }
+
+
+def way_back(duties: Sequence[Duty]) -> tuple[list[int], set[int]]:
+    """The numbers of the duties of a host, from 0, in the order in which they come back, and of those whose checks may need what comes back only after them.
+
+    The last comes first. But the health answer comes before all else that brings traffic, and what stands before all of that, and takes connections while
+    it is off, comes back after it. So it is in a run, too.
+    """
+    numbers = range(len(duties))[::-1]
+    traffic = sorted((number for number in numbers if duties[number].brings_traffic), key=lambda number: not duties[number].answers_checks)
+    later = [number for number in numbers if traffic and number < min(traffic) and not duties[number].closes]
+    inner = [number for number in numbers if number not in traffic and number not in later]
+    return inner + traffic + later, set(traffic if later else ())
 
 
 def _act(each: Mapping[str, Any], machine: Machine, where: str) -> tuple[Duty, Act]:

@@ -72,12 +72,21 @@ def _release(step: StepJson) -> Options:
 
 def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts:
     along = [group for group in groups_out(host.settings.drain_host.steps) if group["first"]] if step.get("first") else []
-    return [*([(None, _of_steps(along, step, force=True, part="along"))] if along else []), *_balancer(host, step["state"], step)]
+    later = _come_later(groups_in(host.settings.drain_host.steps))
+    return [*([(None, _of_steps(along, step, force=True, part="along"))] if along else []), *_balancer(host, step["state"], step, later)]
 
 
-def _balancer(host: Host, direction: str, step: StepJson) -> Acts:
-    """The acts at each balancer in its turn: the outermost first goes out, and is the last to come in."""
+def _come_later(groups: Sequence[StepGroup]) -> list[StepGroup]:
+    """Those of the groups that come back when the host is in its balancers again."""
+    return [group for group in groups if group["first"] and not ON_HOST[group["type"]].closes]
+
+
+def _balancer(host: Host, direction: str, step: StepJson, later: Sequence[StepGroup]) -> Acts:
+    """The acts at each balancer in its turn: the outermost first goes out, and is the last to come in. C(later): what comes back after them."""
     hold = holding(step) if direction == "out" else _release(step)
+    if direction == "in" and any(given["out"] for group in later for given in group["steps"]):
+        # The checks of a balancer may need it.
+        step = {**step, "checked_later": True}
     acts: Acts = []
     for number in in_order([settings for _provider, settings in host.balancers], direction):
         provider, settings = host.balancers[number]
@@ -181,7 +190,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
     undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
     inner = [as_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
-    later = [group for group in groups if group["first"] and not ON_HOST[group["type"]].closes]
+    later = _come_later(groups)
     inner += _of_steps([group for group in groups if group not in later], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner
@@ -193,9 +202,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
         outer.append(as_act("forgotten", "task_hold", name=over, **_release(step)))
     # Since when it is tried is the next run's to know.
     outer.append(as_act("restoring", "task_hold", name=[BEING_RESTORED], **holding(step)))
-    # The checks of a balancer may need what comes back only after it.
-    checked_later = any(given["out"] for group in later for given in group["steps"])
-    return [(None, inner), *_balancer(host, "in", {**step, **({"checked_later": True} if checked_later else {})}), (None, outer)]
+    return [(None, inner), *_balancer(host, "in", step, later), (None, outer)]
 
 
 def _stays_out(step: StepJson, host: Host) -> bool:

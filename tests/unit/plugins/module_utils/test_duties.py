@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order im
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+from ansible_collections.graceful.azure.plugins.modules import duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import types
 
 from tests.support.azure import POOL
@@ -149,9 +150,21 @@ class Door(Bell):
     quiet = 1.0
 
 
+class Lamp(Door):
+    """The host's own answer."""
+
+    type = "lamp"
+    answers_checks = True
+
+
+class Shutter(Bell):
+    type = "shutter"
+    closes = True
+
+
 @pytest.fixture(name="world")
 def make_world(monkeypatch):
-    made_up = SimpleNamespace(DUTIES={"bell": Bell, "door": Door}, CALLS={})
+    made_up = SimpleNamespace(DUTIES={kind.type: kind for kind in (Bell, Door, Lamp, Shutter)}, CALLS={})
     monkeypatch.setattr(all_types, "FILES", {})
     monkeypatch.setattr(all_types, "load", lambda file: made_up)
     monkeypatch.setattr(Bell, "world", {"door": "in", "bell": "in", "gong": "in", "acts": [], "asked": []})
@@ -223,6 +236,22 @@ class TestHandle:
         assert [each[3] for each in world["acts"]] == [30.0, 30.0]
         ask("bell", timeout=5.0, to="back")
         assert world["acts"][-1][3] == 5.0
+
+    def test_the_way_back_of_a_whole_list(self, world, monkeypatch):
+        """Each would wait for the check that needs the one after it."""
+        later = {}
+        monkeypatch.setattr(Bell, "change", lambda self, act, change=Bell.change: later.update({self.name: act.checked_later}) or change(self, act))
+        world.update(lamp="out", shutter="out")
+        clock = Clock()
+        machine = Machine(monotonic=clock.monotonic, sleep=clock.sleep)
+        entries = [{"type": "bell", "name": "gong"}, {"type": "shutter"}, {"type": "lamp"}, {"type": "door"}, {"type": "bell"}]
+        params = {**dict.fromkeys(duty.argument_spec()), "duties": entries, "state": "back", "timeout": 0.0}
+        assert duty.run(params, machine)["done"]
+        assert [name for name, *_rest in world["acts"]] == ["bell", "shutter", "lamp", "door", "gong"]
+        assert later == {"bell": False, "shutter": False, "lamp": True, "door": True, "gong": False}
+        assert duty.run({**params, "duties": entries[2:]}, machine)["done"] and not any(later[name] for name in ("lamp", "door"))
+        duty.run({**params, "state": "out", "event_ids": ["A"]}, machine)
+        assert [name for name, *_rest in world["acts"]][-5:] == ["gong", "shutter", "lamp", "door", "bell"]
 
     @pytest.mark.parametrize(
         ("act", "said"),

@@ -207,6 +207,11 @@ class TestLoadBalancer:
         told = role.tell(act(changed=False, servers=[server("ready")]))
         assert told["result"]["done"] and told["result"]["changed"] and told["result"]["conflicts"] == ["lb1: Somebody acted."]
 
+    @pytest.mark.parametrize(("duties", "is_later"), [([HAPROXY, "app"], None), (["app", HAPROXY], True)])
+    def test_back_without_waiting_for_checks_that_need_what_comes_later(self, duties, is_later):
+        role = Role("load_balancer", duties=duties, state="in", wait=True, timeout=120)
+        assert role.turns()[0]["acts"][0]["args"].get("checked_later") is is_later
+
     def test_back_for_one_of_two_events(self):
         result = Role("load_balancer", state="in", wait=True, timeout=120, event_ids=["e1"]).tell(act(servers=[server(held_by=["E2"])]))["result"]
         assert (result["done"], result["held_by"]) == (True, ["E2"]) and result["reason"].endswith("still held for E2")
