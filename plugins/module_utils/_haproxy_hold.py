@@ -147,7 +147,7 @@ class Servers(Driver[Server]):
     """One server in its backends.
 
     ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
-    the server. ``checked_later``: whether what its checks may need comes back only after it.
+    the server. ``checked_later``: whether what its checks may need comes back only after it. ``host``: the inventory name of its host, if it is known.
     """
 
     Refused = Refused
@@ -164,6 +164,7 @@ class Servers(Driver[Server]):
         places: Collection[Searched] = (),
         await_checks: bool = True,
         checked_later: bool = False,
+        host: str | None = None,
     ) -> None:
         self._haproxy = haproxy
         self._store = store
@@ -175,6 +176,7 @@ class Servers(Driver[Server]):
         self._places = places
         self._await_checks = await_checks
         self._checked_later = checked_later
+        self._host = host
         self._targets: list[Key] | None = None
         self._sticky: set[str] | None = None
         # The names of servers whose hold HAProxy had lost.
@@ -485,14 +487,16 @@ class Servers(Driver[Server]):
         """Whether a record is released: its backend is named, or was named when the hold was put.
 
         The list of backends may have become shorter since. The events say what is to be released. But in another backend, another machine may have
-        the name, so it must have led to the same address.
+        the name, so it must have led to the same address, or the record must name the host.
         """
         if record is None:
             return False
         if self._backends is None or record["subject"]["backend"] in self._backends:
             return True
-        is_for_events = self._request.event_ids and len(self._request.taken_from(record["events"])) < len(record["events"])
-        return bool(is_for_events) and _led(record) in addresses
+        kept = self._request.taken_from(record["events"])
+        released = [entry for key, entry in record["events"].items() if key not in kept] if self._request.event_ids else []
+        hosts = {entry["details"].get("host") for entry in released}
+        return bool(released) and (_led(record) in addresses or self._host is not None and self._host in hosts)
 
 
 class AbsentServers(Driver[Server]):

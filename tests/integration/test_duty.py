@@ -196,6 +196,8 @@ class TestHaproxy:
         assert {each["state"] for each in seen.values()} == {"unknown"} and all(each["busy"] for each in seen.values())
         assert seen["haproxy"]["problem"] == "No backend of HAProxy on socket %s has a server 'web9' (option server)." % site.socket
         assert "/nowhere/admin.sock" in seen["other"]["problem"] and "unheard-of" in seen["unheard-of"]["problem"]
+        (named,) = bed.look([dict(site.entry, backends=["www", "wwv"])]).values()
+        assert named["state"] == "in" and named["problem"].startswith("None of the backends wwv of HAProxy on socket ")
         failed = bed.out([dict(site.entry, server="web9"), "app"])
         assert failed["failed"] and failed["msg"].startswith("haproxy: No backend of HAProxy") and bed.is_active()
         assert states(dict(failed, failed=False))["app"] == ("in", [])
@@ -223,6 +225,8 @@ def test_nginx(tmp_path, bed):
             before = bed.look(duties)["nginx"]
             place = "127.0.0.1:%d in upstream shop" % one.port
             assert before["state"] == "in" and before["serves"] and before["busy"] == [place + " is in rotation"] and before["problem"] is None
+            missing = bed.look([dict(duties[0], files=[str(nginx.configuration), "/etc/nginx/shop"])])["nginx"]
+            assert missing["state"] == "in" and missing["problem"] == "/etc/nginx/shop has no server %r in an upstream (option server)." % duties[0]["server"]
             predicted = bed.out(duties, check=True)
             assert predicted["changed"] and states(predicted)["nginx"] == ("in", [])
             out = bed.out(duties, min_in_service="1")

@@ -105,6 +105,16 @@ class TestEveryState:
         assert result["changed"] and conditions(result) == {"www": "none", "api": "none"}
         assert haproxy.servers() == before
 
+    def test_also_where_it_leads_to_another_address_of_the_host(self, start, hold, release):
+        """What the record says of its host decides. Another host may have the name there, too."""
+        haproxy = start("backend www\n  server web1 127.0.0.1:1\nbackend api\n  server web1 127.0.0.2:1\n")
+        before = haproxy.servers()
+        hold(haproxy, event_details={"A": {"host": "web1"}})
+        assert conditions(release(haproxy, backends=["www"], ids=["A"], host="web9")) == {"www": "none"}
+        hold(haproxy, event_details={"A": {"host": "web1"}})
+        assert conditions(release(haproxy, backends=["www"], ids=["A"], host="web1")) == {"www": "none", "api": "none"}
+        assert haproxy.servers() == before
+
     @pytest.mark.parametrize("state", ["drain", "maint"])
     def test_an_operators_state_stays(self, start, hold, release, state):
         haproxy = start()

@@ -93,8 +93,10 @@ class HaproxyDuty(Duty):
             details = dict(observe_absent(store), clock=self.machine.monotonic())
             return self.seen(OUT, False, held_by=_holders(self._mine(details["holds"])), details=details)
         servers = [server for server in details["servers"] if is_named(self.given, server) or server["for_server"] == self._server]
-        if not any(server["server"] == self._server for server in servers):
-            return self.unseen(self._not_there(haproxy.path))
+        there = {server["backend"] for server in servers if server["server"] == self._server}
+        if not there:
+            return self.unseen(self._not_there(haproxy.path, self._backends))
+        lacking = [backend for backend in self._backends if backend not in there]
         ready = [server for server in servers if is_in_rotation(server)]
         is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
         return self.seen(
@@ -103,7 +105,7 @@ class HaproxyDuty(Duty):
             busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"],
+            problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
             details=details,
         )
 
@@ -128,8 +130,8 @@ class HaproxyDuty(Duty):
     def _mine(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return [record for record in records if self._server in (record["subject"]["server"], record.get("for_server"))]
 
-    def _not_there(self, path: str) -> str:
-        where = "None of the backends %s of HAProxy" % ", ".join(self._backends) if self._backends else "No backend of HAProxy"
+    def _not_there(self, path: str, backends: Collection[str]) -> str:
+        where = "None of the backends %s of HAProxy" % ", ".join(backends) if backends else "No backend of HAProxy"
         return "%s on socket %s has a server %r (option server)." % (where, path, self._server)
 
     @staticmethod
@@ -297,6 +299,7 @@ def hold_spec() -> dict[str, Any]:
         timeout={"type": "float", "default": 120},
         await_checks={"type": "bool", "default": True},
         checked_later={"type": "bool", "default": False},
+        host={"type": "str"},
     )
 
 
@@ -326,6 +329,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
         parse_places(params["addresses"]),
         await_checks,
         bool(params.get("checked_later")),
+        params.get("host"),
     )
     engine: Engine[Any] = Engine(servers, store, request, machine.monotonic, machine.sleep)
     try:

@@ -71,6 +71,7 @@ class NginxDuty(Duty):
             where = "None of the files %s" % ", ".join(self._files) if self._files else "No upstream in the configuration %s" % nginx.configuration
             return self.unseen("%s has a server %r (option server)." % (where, self._server))
         note_silence(found, resolver, servers)
+        lacking = [path for path in self._files if os.path.realpath(path) not in [server["file"] for server in servers]]
         there = [server for server in servers if server["in_service"]]
         details = of_nginx(nginx, found, problem, self._files, self.searched, store)
         busy = [sentence for server in servers for sentence in nginx_server(label_of(server["upstream"], server["server"]), server)]
@@ -81,7 +82,10 @@ class NginxDuty(Duty):
             busy=busy,
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=problem or rights_problem(nginx, servers) or details["state_dir_problem"],
+            problem=problem
+            or rights_problem(nginx, servers)
+            or details["state_dir_problem"]
+            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None),
             details=dict(details, servers=found.servers, clock=self.machine.monotonic()),
         )
 

@@ -152,6 +152,20 @@ def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collecti
     return not backends or record.subject.get("backend") in backends or (record.leads_to or {}).get("address") in addresses
 
 
+def _names_host(settings: BalancerSettings, record: Record) -> bool:
+    """Whether a record says that its server was taken out for the host, in whatever backend and wherever it leads."""
+    is_its = (record.for_server or record.subject.get("server")) == settings["server"]
+    return is_its and any(entry.details.get("host") == settings["host"] for entry in record.events.values() if settings.get("host"))
+
+
+def _without_server(settings: BalancerSettings, machine: MachineObservation) -> list[str]:
+    """The backends that the settings name and that have no server of the host's name. What is held there can be given back all the same."""
+    there = [server for server in _servers(machine) or () if is_named(settings, server)]
+    held = [record.subject for record in machine.records or () if record.subject.get("server") == settings["server"]]
+    known = {each.get("backend") for each in (*there, *held)}
+    return [backend for backend in settings["backends"] if backend not in known]
+
+
 def _addresses(settings: BalancerSettings, machine: MachineObservation) -> set[str]:
     """The addresses to which a host's servers lead, and led when they were taken out."""
     now = {server.get("address") for server in _servers(machine) or () if is_named(settings, server)}
@@ -187,6 +201,7 @@ class Haproxy(ServersDuty):
 
     def settings(self, options: Options, host: str) -> BalancerSettings:
         return {
+            "host": host,
             "backends": [str(backend) for backend in options["backends"] or ()],
             **{name: options[name] for name in ("socket", "hard_stop_after", "state", "absent")},
         }
@@ -236,8 +251,9 @@ class Haproxy(ServersDuty):
                 found = _places(settings, host, owners[key], name, machine, addresses)
                 places.extend(found)
                 doubts.extend(_doubts(settings, host, name, machine))
-                if not any(place.by_name for place in found):
-                    mistakes.append(has_no_server(settings, name, machine.result))
+                lacking = _without_server(settings, machine)
+                if lacking or not any(place.by_name for place in found):
+                    mistakes.append(has_no_server({**settings, "backends": lacking}, name, machine.result))
         if absent and len(absent) == len(set(settings["hosts"])):
             # One machine of a pair must be active. Perhaps it is about to become active.
             silent.append(Reason(Kind.UNREAD, runs_nowhere(absent)))
@@ -251,7 +267,7 @@ class Haproxy(ServersDuty):
         for record in machine.records or ():
             name = record.subject.get("server")
             if record.for_server or (record.subject.get("backend"), name) in there:
-                is_mine = _is_held_for(settings, record, addresses)
+                is_mine = _is_held_for(settings, record, addresses) or _names_host(settings, record)
             else:
                 # If no HAProxy runs, a hold from before must be released.
                 is_mine = _carries_nothing(settings, machine) and name == settings["server"]
@@ -297,6 +313,7 @@ class Haproxy(ServersDuty):
             "await_checks": step.get("await_checks"),
             "checked_later": step.get("checked_later"),
             "timeout": 0,
+            **({"host": settings.get("host")} if direction == "in" else {}),
         }
         for machine in settings["hosts"]:
             # The host's addresses, if servers of other names lead there as well.

@@ -243,6 +243,32 @@ class TestHaproxy:
     def test_a_backend_that_does_not_exist_is_told_with_those_that_do(self, backends, seen, said):
         assert has_no_server({"server": "web1x", "backends": backends}, "lb1", seen) == f"balancer lb1: {said}"
 
+    def test_each_backend_that_is_named_must_have_the_server(self):
+        """Otherwise only the act itself would fail, for want of that one."""
+        model = Model(load_balancer={"backends": ["www", "wwv"]})
+        model.run["check"] = True
+        outcome = model.go()
+        told = "balancer lb1: HAProxy has no backend wwv (option backends); there are www"
+        assert outcome["failed_run"] and outcome["messages"] == [f"web1, web2: {told}"]
+        # What was taken out there before comes back.
+        seen = model.observe_balancer("lb1")
+        seen["holds"] = [{"kind": "haproxy_server", "subject": {"backend": "wwv", "server": name}, "events": {}} for name in model.names]
+        model.observe_balancer = lambda lb: copy.deepcopy(seen)
+        assert not model.go()["messages"]
+
+    @pytest.mark.parametrize(("host", "is_mine"), [("web1", True), ("web9", False)])
+    def test_what_was_taken_out_for_it_in_a_backend_that_is_no_longer_named_is_its_own(self, host, is_mine):
+        """It may lead to another address of the host."""
+        model = Model(load_balancer={"backends": ["www"], "host": "web1"})
+        seen = model.observe_balancer("lb1")
+        seen["servers"].append(dict(seen["servers"][0], backend="api", address="10.1.0.1", admin_state="drain", condition="held", held_by=["e1"]))
+        entry = {"since": None, "details": {"host": host, "resources": ["vm_web1"]}}
+        seen["holds"] = [{"kind": "haproxy_server", "subject": {"backend": "api", "server": "web1"}, "events": {"e1": entry}}]
+        model.observe_balancer = lambda lb: copy.deepcopy(seen)
+        model.until(lambda outcome: outcome["finished"] or outcome["hosts"]["web1"]["step"])
+        acts = [act for turn in model.outcome["turns"]["web1"] for act in turn.get("acts", ()) if act["module"] == "haproxy_hold"]
+        assert [act["args"]["host"] for act in acts] == (["web1"] if is_mine else [])
+
     def test_hosts_of_one_balancer_share_a_look_that_waits_for_those_that_drain(self):
         common = {"hosts": ["lb1"], "socket": SOCKET}
         settings = [
