@@ -393,6 +393,14 @@ class Servers(Driver[Server]):
         process = self._apply(hold)
         yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
+    def never_out(self, hold: Hold[Server]) -> str | None:
+        """A phrase if a line gets requests although it has the parameter."""
+        return self._configuration.never_out(hold.seen)
+
+    def is_loaded(self, hold: Hold[Server]) -> bool:
+        """Whether the workers have the line as its file has it. Where this call has reloaded nginx, they have."""
+        return self._applied is not None or self._loaded.has(hold.there, hold.record)
+
     def conflict(self, hold: Hold[Server]) -> str:
         left = hold.noted["left"]["line"]
         return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (hold.seen.place, hold.seen.text, left)

@@ -345,7 +345,12 @@ def test_an_operators_down_that_nginx_has_not_loaded_is_told(bed):
     bed.up.write_text(bed.up.read_text().replace("weight=2 ;", "weight=2 down;"))
     server = bed.info()["servers"][0]
     assert (server["condition"], server["loaded"], server["in_service"], server["idle"]) == ("already_out", False, True, False)
+    # Also where nobody looks after that.
+    bed.up.write_text(bed.up.read_text().replace("max_fails=3;", "max_fails=3 down;"))
+    told = bed.hold()["waiting_for"]
+    assert len(told) == 2 and all(each.endswith("was changed after nginx has loaded it: reload nginx") for each in told)
     bed.nginx.reload()
+    assert bed.hold()["waiting_for"] == []
     server = bed.info()["servers"][0]
     assert (server["condition"], server["loaded"], server["in_service"]) == ("already_out", True, False)
 

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import OPTIONS, directive, label_of, nginx_server, nginx_stays
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
+    OPTIONS,
+    directive,
+    label_of,
+    never_out,
+    nginx_server,
+    nginx_stays,
+    not_loaded,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
@@ -93,7 +101,7 @@ class NginxDuty(Duty):
         params = {"server": self._server, "files": self._files or None, "addresses": act.addresses, "min_in_service": act.min_in_service}
         engine = _change(self._nginx(), params, self.machine, act.request)
         up = [hold.there for hold in engine.current if act.request.present and hold.there and not hold.there.down]
-        return outcome(engine, still=[in_rotation(label_of(server.upstream, server.address)) for server in up])
+        return outcome(engine, still=[*still_served(engine, act.request), *(in_rotation(label_of(server.upstream, server.address)) for server in up)])
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
@@ -201,7 +209,21 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
         raise ValueError("files is an empty list: name at least one file, or leave the option out for all.")
     nginx = Nginx(machine.run_command, params["configuration"])
     engine = _change(nginx, params, machine, request)
-    return dict(engine.result("servers"), refused=engine.refused, waiting_for=engine.waiting_for, process=nginx.process)
+    waiting_for = engine.waiting_for + still_served(engine, request)
+    return dict(engine.result("servers"), done=not waiting_for, refused=engine.refused, waiting_for=waiting_for, process=nginx.process)
+
+
+def still_served(engine: Engine[Any], request: Request) -> list[str]:
+    """Which lines get requests although they have the parameter down, in sentences."""
+    found = []
+    for hold in engine.current if request.present else ():
+        if hold.there is not None:
+            place, never = label_of(hold.there.upstream, hold.there.address), engine.driver.never_out(hold)
+            if never:
+                found.append(never_out(place, never))
+            elif hold.condition == ALREADY_OUT and not engine.driver.is_loaded(hold):
+                found.append(not_loaded(place))
+    return found
 
 
 def _change(nginx: Nginx, params: Mapping[str, Any], machine: Machine, request: Request) -> Engine[Any]:

@@ -143,7 +143,8 @@ class Nginx(ServersDuty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         hosts = settings["hosts"]
         in_rotation = direction == "out" and any(not server["down"] for server in gathered(acts, "servers"))
-        return of_machines(hosts, acts, in_rotation, trouble_at(hosts, acts) or self.said(settings, acts))
+        waits = bool(gathered(acts, "waiting_for"))
+        return of_machines(hosts, acts, in_rotation or waits, trouble_at(hosts, acts) or self.said(settings, acts))
 
     def states(self, settings: BalancerSettings, act: Result) -> Iterator[str]:
         for server in act.get("servers") or ():

@@ -41,7 +41,7 @@ def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     if server["never_out"]:
         return (never_out(place, server["never_out"]),)
     if server["in_service"] and server["down"] and server["condition"] == "already_out":
-        return ("%s has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx" % place,)
+        return (not_loaded(place),)
     if server["in_service"]:
         return (in_rotation(place),)
     if comes_back(server):
@@ -54,6 +54,10 @@ def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     if server["uncounted"]:
         found.append("%s: %s" % (place, server["uncounted"]))
     return tuple(found)
+
+
+def not_loaded(place: str) -> str:
+    return "%s has the parameter down, but the configuration was changed after nginx has loaded it: reload nginx" % place
 
 
 def never_out(place: str, why: str) -> str:

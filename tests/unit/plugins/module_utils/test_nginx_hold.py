@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _nginx_hold
-from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import Watch
+from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import Watch, still_served
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Refused, Worker
@@ -111,6 +111,23 @@ def test_a_comment_without_its_parameter_tells_that_somebody_was_there_after_a_r
     assert len(bed.act(present).conflicts) == 1 and "weight=2;" in bed.path.read_text()
     bed.act(False)
     assert bed.path.read_text() == FOUND and bed.records() == []
+
+
+def test_what_gets_requests_although_its_line_says_down_is_not_done(bed):
+    """Whoever uses the role load_balancer or the module duty alone may not look after that."""
+    bed.path.write_text(FOUND.replace("weight=2", "down"))
+    later = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) + 2
+    for begun, told in ((1, "10.0.0.4:80 in upstream shop has the parameter down, but the configuration was changed"), (later, None)):
+        bed.nginx.begun = begun
+        engine = bed.act(True)
+        found = still_served(engine, engine.request)
+        assert [told and each[: len(told)] for each in found] == ([told] if told else [])
+    bed.path.write_text(FOUND.replace("upstream shop {", "upstream shop {\n    balancer_by_lua_block { ngx.say() }"))
+    engine = bed.act(True)
+    told = "nothing can take 10.0.0.4:80 in upstream shop out: balancer_by_lua_block of upstream shop chooses servers whatever their lines say"
+    assert still_served(engine, engine.request) == [told] and bed.path.read_text().count(" down;") == 1
+    engine = bed.act(False)
+    assert still_served(engine, engine.request) == []
 
 
 @pytest.mark.parametrize("full", [False, True])

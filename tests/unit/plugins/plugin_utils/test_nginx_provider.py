@@ -179,6 +179,8 @@ def test_the_result_of_the_role():
     refused = dict(look(server()), item="lb1", conflicts=[], refused=["it stays: too few."])
     told = judge(settings(), "out", [refused])
     assert (told["done"], told["reason"]) == (False, "lb1: it stays: too few.")
+    told = judge(settings(), "out", [dict(held, waiting_for=["nothing can take it out."])])
+    assert (told["done"], told["reason"]) == (False, "lb1: nothing can take it out.")
     told = judge(settings(hosts=["lb1", "lb2"]), "out", [held, {"item": "lb2", "failed": True, "msg": "nginx -t refuses it"}])
     assert (told["done"], told["failed_hosts"], told["reason"]) == (False, ["lb2"], "lb2: nginx -t refuses it")
 
