@@ -233,17 +233,22 @@ def _note_lost_records(host: Host, events: dict[str, Event]) -> None:
 
 def _note_lost_duties(host: Host, events: dict[str, Event]) -> None:
     """Tell of what the host was taken off and the settings have no more. Nobody looks there, so nobody gives it back."""
+    for key in host.held_ids:
+        lost = lost_duties(host, key)
+        if lost:
+            add_new(events[key].lost.setdefault(host.name, []), lost)
+
+
+def lost_duties(host: Host, key: str) -> list[str]:
+    """The same of one event, in sentences."""
     spots = {spot for kind, settings in host.balancers for _machine, spot in kind.spots(settings)}
     recorded = records_in(host.settings.drain_host.steps, (settings for _kind, settings in host.balancers))
     own = {kind.kind: spot for kind in TRAFFIC.values() if kind.answers_checks for _machine, spot in kind.spots({"host": host.name})}
-    for key in host.held_ids:
-        there = [record for record in host.observation.holds or () if key in map(fold, record.events)]
-        # The record of the health answer lies on the host itself. It tells this also where no other record does.
-        gone = {own[record.kind] for record in there if record.kind in own} | host.out_of.get(key, set())
-        names = [record.name for record in there if record.kind == "task"]
-        lost = [*lost_steps(names, recorded), *map(LOST_SPOT.format, sorted(gone - spots))]
-        if lost:
-            add_new(events[key].lost.setdefault(host.name, []), lost)
+    there = [record for record in host.observation.holds or () if key in map(fold, record.events)]
+    # The record of the health answer lies on the host itself. It tells this also where no other record does.
+    gone = {own[record.kind] for record in there if record.kind in own} | host.out_of.get(key, set())
+    names = [record.name for record in there if record.kind == "task"]
+    return [*lost_steps(names, recorded), *map(LOST_SPOT.format, sorted(gone - spots))]
 
 
 def _take_result(host: Host, events: dict[str, Event], document: Document) -> None:

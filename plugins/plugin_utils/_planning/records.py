@@ -56,6 +56,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
             if record.kind == "task" and record.name not in ours and not record.name.startswith(STEP_RECORDS):
                 continue
             for event_id, entry in record.events.items():
+                host.out_of.setdefault(fold(event_id), set()).update(map(str, entry.details.get("out_of") or ()))
                 if fold(event_id) not in events and not _is_names(entry.details.get("resources")):
                     host.foreign_ids.add(event_id)  # no event of Azure: a person put the hold, and must release it
                     continue
@@ -63,7 +64,6 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                 if not _is_approval(record):
                     held.add(fold(event_id))
                 _recall_answer(host, entry.details)
-                host.out_of.setdefault(fold(event_id), set()).update(map(str, entry.details.get("out_of") or ()))
                 host.heard |= heard_by(record.kind, record.name, entry.details, host.ports)
                 event = _recall_event(events, event_id, entry.details, clock, _is_approval(record))
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])

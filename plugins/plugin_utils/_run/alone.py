@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import lost_duties, observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
@@ -346,8 +346,8 @@ class Pass:
         # The first try has left one more.
         records = [*self.host.records, *([BEING_RESTORED] if self.step else [])]
         details = kept(ids, self.used.get("event_details") or {}, host=self.name)
-        keys = set(map(fold, ids))
-        lost = [told for key, event in self.observed.events.items() if key in keys for told in event.lost.get(self.name) or ()]
+        # Also for events that a person has made up.
+        lost = list(dict.fromkeys(told for event_id in ids for told in lost_duties(self.host, fold(event_id))))
         return self.step_of(state, ids, details, releases_all=not self.given, records=records, **({"lost": lost} if lost else {}))
 
 
@@ -370,7 +370,11 @@ def _load_balancer(this: Pass) -> Json:
 def _restore_service(this: Pass) -> Json:
     if this.step is None:
         return _first_release(this, "restored", restore_service.judge(this.name, {"unreachable": True}, {}))
-    return this.go_on(this.reached)
+    found = this.go_on(this.reached)
+    if found.get("finished") and this.result["done"] and this.step.get("lost") and not this.check:
+        # Nobody gives that back, and its records are gone now. A run fails for that, too.
+        found["failure"] = found["failure"] or str(this.result["reason"])
+    return found
 
 
 def _running(this: Pass) -> Json:
@@ -428,7 +432,11 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
         due = [*([] if this.check else due), IDLE]
     if due:
         events, first = this.notes["events"], due[0] == FIRST
-        details = events["details"] if due[0] == IDLE else kept(events["ids"], events["details"], idle=False)
+        # Its balancers are kept because the settings may have lost one when it is given back.
+        spots = {event_id: this.host.spots(fold(event_id)) for event_id in events["ids"]}
+        out_of = {event_id: {"out_of": found, **events["details"].get(event_id, {})} for event_id, found in spots.items() if found}
+        details = {**events["details"], **out_of}
+        details = details if due[0] == IDLE else kept(events["ids"], details, idle=False)
         step = this.step_of("drained", events["ids"], details, stage=due[0], first=first, idle=due[0] == IDLE)
         if due[0] == IDLE:
             return this.take(step)

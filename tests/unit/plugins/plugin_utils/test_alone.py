@@ -253,6 +253,25 @@ class TestRestoreService:
         told = role.tell(act(servers=[server("ready")]), {"changed": True, "done": True})
         (lost,) = told["result"]["conflicts"]
         assert told["finished"] and lost.startswith(f"{spots[1]}: it was taken out there, and graceful_azure_duties has that no more")
+        assert told["result"]["done"] and told["failure"] == f"web1 is restored; {lost}"
+
+    def test_so_is_one_of_which_only_roles_have_taken_it_out_for_an_event_that_is_made_up(self):
+        role = Role("drain_host", duties=[{**HAPROXY, "hosts": ["lb1", "lb2"]}, "app"], event_ids=["drill"], graceful_azure_drain_timeout=60)
+        while "service_hold" not in [module for _machine, _part, module in role.acts()]:
+            role.tell(looks={"servers": [server(held_by=["drill"], condition="held", quiet_for=5.0, nothing_comes=True)]})
+        (stop, drained) = (act["args"]["event_details"]["drill"] for turn in role.turns() for act in turn.get("acts") or ())
+        spots = [f"haproxy on {machine} /run/haproxy/admin.sock, server web1" for machine in ("lb1", "lb2")]
+        assert stop["out_of"] == drained["out_of"] == spots
+        held = record("drill", name="drained")
+        held["events"]["drill"]["details"] = drained
+        steps = record("drill", name="drain_host_step_warm")
+        role = self.back(event_ids=["drill"])
+        role.tell(holds=[held, steps])
+        told = role.tell(act(servers=[server("ready")]), {"changed": True, "done": True})
+        assert told["finished"] and [lost.partition(":")[0] for lost in told["result"]["conflicts"]] == [
+            "the duty warm was handed over, and graceful_azure_duties has it no more", spots[1]
+        ]  # fmt: skip
+        assert spots[1] in told["failure"]
 
     def test_a_host_that_cannot_be_reached(self):
         told = self.back().tell(reached=False, error="no route", events=None, holds=None)
