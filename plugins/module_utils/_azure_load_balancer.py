@@ -192,6 +192,16 @@ class Pools:
         self._client.patch(path, TAGS_VERSION, {"operation": operation, "properties": {"tags": tags}})
 
 
+def notice_of(balancer: dict[str, Any], pool: str) -> float:
+    """After how many seconds the probes of a pool must have noticed that a member answers again. One that is not set counts as if it were 1."""
+    properties = balancer.get("properties") or {}
+    rules = [rule.get("properties") or {} for rule in properties.get("loadBalancingRules") or []]
+    wanted = {_id_of(rule.get("probe")) for rule in rules if pool.lower() in _targets_of(rule)}
+    probes = [probe.get("properties") or {} for probe in properties.get("probes") or [] if _id_of(probe) in wanted]
+    # What answers just too late for one probe is seen by the next, and each may take as long as an interval.
+    return max((float(probe.get("intervalInSeconds") or 0) * ((probe.get("probeThreshold") or 1) + 2) for probe in probes), default=0.0)
+
+
 def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
 
@@ -204,7 +214,7 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
     for rule in properties.get("loadBalancingRules") or []:
         of_rule = rule.get("properties") or {}
         port = int(of_rule.get("backendPort") or 0)
-        targets = {_id_of(target) for target in [of_rule.get("backendAddressPool"), *(of_rule.get("backendAddressPools") or [])]}
+        targets = _targets_of(of_rule)
         for target in targets:
             rules.setdefault(target, set()).add(port)
         if pool.lower() in targets and not _id_of(of_rule.get("probe")):
@@ -227,6 +237,11 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
                 ports = {int(of_rule.get("backendPort") or 0)}
                 found.append({"of": member.get("name"), "pool": None, "name": None, "rule": rule.get("name"), "ports": sorted(ports)})
     return found
+
+
+def _targets_of(rule: dict[str, Any]) -> set[str]:
+    """The ids of the pools of a load balancing rule."""
+    return {_id_of(target) for target in [rule.get("backendAddressPool"), *(rule.get("backendAddressPools") or [])]}
 
 
 def _id_of(reference: dict[str, Any] | None) -> str:

@@ -10,7 +10,9 @@ Azure is asked and changed from the controller. The records are tags of the load
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
@@ -85,6 +87,7 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
 
 
 KIND = "azure_address"
+UP = "Up"
 STEP_SECONDS = 20.0
 """Seconds that one step may take. Azure refuses a write while another one of the same load balancer goes on, so hosts of one pool wait for each other."""
 
@@ -147,14 +150,26 @@ class AzureLoadBalancer(TrafficDuty):
             reason = joined([*waits, *gathered(acts, "conflicts")]) or _state(settings, addresses)
         return role_result(not failed and bool(act.get("done")) and not in_rotation, reason, acts, [CONTROLLER] if failed else [])
 
-    def traffic(self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses) -> Traffic:
+    def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
+        joining = {}
+        for host, settings in asked:
+            for address in (machines.get(_key(settings)) or NOT_LOOKED_AT).result.get("addresses") or ():
+                left = _joins_in(host, address, machines[_key(settings)].result) if is_mine(settings, address) else 0.0
+                joining.update({(settings["pool"].lower(), address["name"]): left} if left > 0 else {})
+        for host, settings in asked:
+            yield self.traffic(settings, host, machines, addresses, joining)
+
+    def traffic(
+        self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses, joining: Mapping[tuple[str, str], float] = MappingProxyType({})
+    ) -> Traffic:
+        """C(joining): per pool and name of an address the seconds after which Azure must have noticed that it answers again."""
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("addresses") is None:
             return Traffic(serves=False, unread=(unread(place_name(settings), result),))
         mine = [address for address in result["addresses"] if is_mine(settings, address)]
         mistakes = tuple(mistakes_in(settings, result))
-        places = () if mistakes else tuple(_place(settings, machine, address) for address in mine)
+        places = () if mistakes else tuple(_place(settings, machine, address, joining) for address in mine)
         past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result) if way["of"] in [each["name"] for each in mine])
         return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes)
 
@@ -241,7 +256,24 @@ def _serves(address: Json) -> bool:
     return bool(address["admin_state"] != DOWN and address["condition"] != "restoring")
 
 
-def _place(settings: BalancerSettings, machine: MachineObservation, address: Json) -> Place:
+def _joins_in(host: Host, address: Json, look: Result) -> float:
+    """Seconds after which Azure must have noticed that a target answers again. With C(Up), it does not ask the probe.
+
+    What was so before the run, nobody knows.
+    """
+    back_at, at, notice = host.memory.back_at, look.get("at"), float(address.get("notice") or 0.0)
+    if address["admin_state"] == UP or not (host.memory.unserved or back_at is not None):
+        return 0.0
+    return notice if host.memory.unserved or at is None or back_at is None else notice - (at - back_at)
+
+
+def _server(address: Json, joins_in: float | None) -> Json:
+    """An address in its group."""
+    early = f"{address['name']}: Azure notices within {math.ceil(joins_in)} s that it answers" if joins_in and _serves(address) else None
+    return {"server": address["name"], "in_service": _serves(address) and early is None, "backup": False, "silent": early, "early": early is not None}
+
+
+def _place(settings: BalancerSettings, machine: MachineObservation, address: Json, joining: Mapping[tuple[str, str], float]) -> Place:
     label = place_name(settings)
     condition = CONDITIONS[address["condition"]]
     in_rotation = may_send(address)
@@ -263,7 +295,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         group=Group(
             (machine.key, address["pool"].lower()),
             f"pool {pool_name(settings)}",
-            tuple({"server": each["name"], "in_service": _serves(each), "backup": False} for each in others),
+            tuple(_server(each, joining.get((settings["pool"].lower(), each["name"]))) for each in others),
         ),
         member=address["name"],
         # Azure does not tell what its probes see.
@@ -271,6 +303,6 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         # The probe's own connections are no requests.
         pools=(Pool(AZURE_PROBE),),
         # With Up, Azure does not ask the probe.
-        checked=(address["found"] or {}).get("admin_state") != "Up",
+        checked=(address["found"] or {}).get("admin_state") != UP,
         conflict=f"somebody else set {label} to {address['admin_state']}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
     )

@@ -865,6 +865,14 @@ def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
     ]
 
 
+@pytest.mark.parametrize(("probe", "seconds"), [({"intervalInSeconds": 5}, 15.0), ({"intervalInSeconds": 5, "probeThreshold": 3, "numberOfProbes": 9}, 25.0)])
+def test_how_long_a_probe_may_take_to_notice(probe, seconds):
+    probes = [{"id": f"{LB}/probes/Health", "properties": probe}, {"id": f"{LB}/probes/other", "properties": {"intervalInSeconds": 60}}]
+    resource = {"properties": {"loadBalancingRules": [rule(80, "WEB", plural=True), rule(81, "api")], "probes": probes}}
+    assert balancer.notice_of(resource, POOL) == seconds
+    assert balancer.notice_of({"properties": {"loadBalancingRules": [rule(80, "web")]}}, POOL) == balancer.notice_of({}, POOL) == 0.0
+
+
 @pytest.mark.parametrize("probe", [{}, {"probe": None}])
 def test_a_rule_without_a_probe_does_not_follow_the_administrative_state(probe):
     """Azure says so in its page about that state."""

@@ -108,6 +108,28 @@ def test_what_is_being_given_back_does_not_serve_yet():
     assert place.serves and not traffic(address(condition="restoring", settled=False)).places[0].serves
 
 
+@pytest.mark.parametrize(
+    ("unserved", "back_at", "more", "left"),
+    [
+        (True, None, {}, 15),
+        (False, 100.0, {}, 10),
+        (False, 80.0, {}, None),
+        (False, None, {}, None),  # whoever did not go out in this run
+        (True, None, {"admin_state": "Up"}, None),
+        (True, None, {"notice": 0.0}, None),
+    ],
+)
+def test_a_target_that_is_back_counts_when_azure_must_have_noticed(unserved, back_at, more, left):
+    hosts = [SimpleNamespace(name=name, memory=SimpleNamespace(unserved=False, back_at=None), ports=[], balancers=[]) for name in "ab"]
+    hosts[1].memory = SimpleNamespace(unserved=unserved, back_at=back_at)
+    asked = [(host, dict(SETTINGS, server=host.name, host=host.name)) for host in hosts]
+    result = {"addresses": [address(notice=15.0), address("b", **{"notice": 15.0, **more})], "at": 105.0}
+    found = list(PROVIDER.traffic_of_all(asked, {KEY: MachineObservation(KEY, result, None)}, None))
+    servers = {server["server"]: server for server in found[0].places[0].group.servers}
+    assert servers["a"]["in_service"] and servers["b"]["in_service"] == (left is None)
+    assert servers["b"]["silent"] == (None if left is None else f"b: Azure notices within {left} s that it answers") and servers["b"]["early"] == bool(left)
+
+
 def test_the_minimum_goes_along_on_the_way_out_alone():
     step = {"min_in_service": 2}
     least = [options.get("min_in_service") for way in ("out", "in") for _machine, _module, options in PROVIDER.acts(SETTINGS, way, {"state": "present"}, step)]
