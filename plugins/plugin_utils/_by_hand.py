@@ -285,7 +285,7 @@ def _of_host(name: str, target: Target, released: bool, options: Options) -> Jso
     return {
         "shown": shown,
         "still": _still_named(target.host, shown, options),
-        "imminent": _imminent(target.host, shown),
+        **_before_release(target.host, shown),
         "nothing": known and not shown,
         "unread": unread,
         "refused": release.text,
@@ -333,15 +333,27 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
     return [label for event_id, label in labels.items() if event_id in standing]
 
 
-def _imminent(host: Json, shown: Iterable[Json]) -> list[str]:
-    """The events that hold something, stand, and have started or were approved: the impact may come at any time. C(shown): what is held."""
-    started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in host.get("events") or ()}
-    found = {}
+def _before_release(host: Json, shown: Iterable[Json]) -> dict[str, list[str]]:
+    """Sentences about the events that hold something: C(imminent), the impact may come at any time, and C(over), the event is not shown. C(shown): what is
+    held."""
+    events = host.get("events")
+    started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in events or ()}
+    labels, approved = {}, set()
     for record in shown:
         for event_id, told in record["for_events"].items():
-            if fold(event_id) in started and (started[fold(event_id)] or record["held"] == f"task {APPROVED}"):
-                found[_label(event_id, told)] = f"{_label(event_id, told)} {'has started' if started[fold(event_id)] else 'was approved'}"
-    return list(found.values())
+            labels[fold(event_id)] = _label(event_id, told)
+            if record["held"] == f"task {APPROVED}":
+                approved.add(fold(event_id))
+    over = [] if events is None else [event_id for event_id in labels if event_id not in started]
+    imminent = {
+        event_id: "has started" if started.get(event_id) else "was approved"
+        for event_id in labels
+        if event_id not in over and (started.get(event_id) or event_id in approved)
+    }
+    return {
+        "imminent": [f"{labels[event_id]} {why}: the impact may come at any time, so leave it out." for event_id, why in imminent.items()],
+        "over": [f"{labels[event_id]} is no longer shown by its metadata service." for event_id in over],
+    }
 
 
 def lines(options: Options, decided: Json, command: str, run: str, now: float) -> Iterator[str]:
@@ -364,10 +376,10 @@ def lines(options: Options, decided: Json, command: str, run: str, now: float) -
         yield from (f"{label} could not be read: {why}" for label, why in sorted(silent))
         unread |= silent
         if not options.release and held and not changed:
-            if of_host["imminent"]:
-                yield f"    {' and '.join(of_host['imminent'])}: the impact may come at any time, so leave {name} out."
-            yield f"    To give it back when the event is over, run: {run}"
-            yield f"    To give it back now, whatever the event does, stop what starts runs, then: {release}"
+            yield from (f"    {sentence}" for sentence in of_host["imminent"] + of_host["over"])
+            yield f"    To go on with the event, and give it back when that is over, run: {run}"
+            when = "Only if you know that the impact is over" if of_host["imminent"] else "To give it back now, whatever the event does"
+            yield f"    {when}, stop what starts runs, then: {release}"
     for record in decided["strays"]:
         yield f"No host of the inventory: {_line(record, now)}"
         if not options.release:

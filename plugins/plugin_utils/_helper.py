@@ -74,8 +74,9 @@ def ask(action: ActionBase, args: Options, task_vars: Variables, run: Callable[[
             raise AnsibleConnectionFailure(f"The process that answers on the machine has ended before it answered{told.why and ': ' + told.why}")
         result = run(dict(args, helper=name))
         why = result.pop("helper", None)
-    if why:
+    if why is not None:
         result["by_module"] = True
+    if why:
         result["warnings"] = [
             *(result.get("warnings") or ()),
             f"{machine}: no helper process answers there, so each task starts Python anew, which takes longer and harms nothing. {why}",

@@ -107,7 +107,7 @@ def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(s
     site.write_inventory(**{name: {"graceful_azure_ports": None} for name in site.names})
     port, other = (site.listeners[name].port for name in site.names)
     run = site.run("handle_events", "--check")
-    assert f"web1: clients are counted on port {port}, because lb1 sends requests there (graceful_azure_ports is not set)" in run.output, run.output
+    assert f"web1: clients are counted on port {port}, because lb1 sends requests there (graceful_azure_ports would choose others)" in run.output, run.output
     assert f"web2: clients are counted on port {other}, " in run.output
 
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
@@ -356,8 +356,8 @@ def test_holds_warns_of_an_impact_that_may_come(site):
     until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the approval")
     site.kill(process)
     shown = site.run("holds")
-    assert f"Reboot {event_id} has started: the impact may come at any time, so leave web1 out." in shown.output, shown.output
-    assert "To give it back when the event is over, run: " in shown.output, shown.output
+    assert f"Reboot {event_id} has started: the impact may come at any time, so leave it out." in shown.output, shown.output
+    assert "To go on with the event, and give it back when that is over, run: " in shown.output, shown.output
     site.simulator.complete(event_id)
     assert site.run().status == 0
 

@@ -216,12 +216,13 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 def still_served(engine: Engine[Any], request: Request) -> list[str]:
     """Which lines get requests although they have the parameter down, in sentences."""
     found = []
+    driver: Any = engine.driver  # one of nginx's servers
     for hold in engine.current if request.present else ():
         if hold.there is not None:
-            place, never = label_of(hold.there.upstream, hold.there.address), engine.driver.never_out(hold)
+            place, never = label_of(hold.there.upstream, hold.there.address), driver.never_out(hold)
             if never:
                 found.append(never_out(place, never))
-            elif hold.condition == ALREADY_OUT and not engine.driver.is_loaded(hold):
+            elif hold.condition == ALREADY_OUT and not driver.is_loaded(hold):
                 found.append(not_loaded(place))
     return found
 

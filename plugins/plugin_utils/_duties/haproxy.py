@@ -163,7 +163,7 @@ def _without_server(settings: BalancerSettings, machine: MachineObservation) -> 
     there = [server for server in _servers(machine) or () if is_named(settings, server)]
     held = [record.subject for record in machine.records or () if record.subject.get("server") == settings["server"]]
     known = {each.get("backend") for each in (*there, *held)}
-    return [backend for backend in settings["backends"] if backend not in known]
+    return [backend for backend in settings["backends"] or () if backend not in known]
 
 
 def _addresses(settings: BalancerSettings, machine: MachineObservation) -> set[str]:

@@ -63,7 +63,7 @@ def _counted(observed: Observed) -> Iterator[str]:
             alike.setdefault((ports, ", ".join(leading) or "its balancer"), []).append(host.name)
     for (ports, balancers), names in alike.items():
         leads = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there"
-        yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports is not set)"
+        yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports would choose others)"
 
 
 def not_looked_at(unread: Mapping[str, str], told: Collection[str]) -> list[str]:

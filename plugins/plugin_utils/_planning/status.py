@@ -165,7 +165,7 @@ def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
     if silenced:
         yield "silenced", silenced.text
     if host.uncounted:
-        whence = "a balancer leads there, and graceful_azure_ports is not set" if host.is_told_its_ports else "graceful_azure_ports"
+        whence = "a balancer leads there; graceful_azure_ports would choose others" if host.is_told_its_ports else "graceful_azure_ports"
         yield "uncounted", f"{'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
     if host.udp:
         ports = ", ".join(map(str, host.udp))
@@ -221,8 +221,12 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
     if host.conflicts and event.prepares and host.in_rotation and event.key in host.held_ids:
         return Status("needs_person", reasons(Kind.CONFLICT, host.conflicts), event.not_before_at)
     if host.blind and event.prepares:
-        is_soon = may_be_read_soon(host, observed)
-        return Status(_state_so_far(host, event), host.blind) if is_soon else Status("needs_person", host.blind, event.not_before_at)
+        if not may_be_read_soon(host, observed):
+            return Status("needs_person", host.blind, event.not_before_at)
+        state = _state_so_far(host, event)
+        # A run before this one may have taken it out.
+        unknown = [Reason(Kind.BALANCER, "it may be out there already")] if state == "waiting" else []
+        return Status(state, (*host.blind, *unknown))
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
     if host.failure and failing_for(host, [event], now) >= PATIENCE:
@@ -331,12 +335,12 @@ def _why_draining(decided: Decided, host: Host, event: Event, until: float | Non
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     # A killed run may have used up the time. Whether the host is drained is not known before this run has counted.
-    is_counted = not host.not_counted_yet and (going_on or step or decided.drains[host.name].idle_looks > 0)
+    is_counted = not host.not_counted_yet and (going_on or step)
     if until is None or decided.observed.now < until or not is_counted:
         return why
     late = f"not drained in time (on_drain_timeout: {event.decided_by['on_drain_timeout']})"
     find = f". To see what is left: {'; '.join(_commands(host))}" if decided.drains[host.name].busy and _commands(host) else ""
-    return (Reason(Kind.LATE, f"{late}, {'still to end:' if going_on or step else 'but'} {words(why)}{find}"),)
+    return (Reason(Kind.LATE, f"{late}, still to end: {words(why)}{find}"),)
 
 
 def going_on_at(decided: Decided, host: Host) -> tuple[Reason, ...]:
@@ -367,8 +371,15 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return Status("needs_person", reasons(Kind.CONFLICT, dict.fromkeys([*(event.conflicts.get(host.name) or ()), *lost])))
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
+    step = decided.step(host)
+    being = "would be put back" if observed.run.check else "is being put back"
     held = reasons(
-        Kind.STATE, (place.still_out or f"{place.name} {place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD)
+        Kind.STATE,
+        (
+            place.still_out or f"{place.name} {being if step and step.role == 'restore_service' else place.balancer[0].still_out}"
+            for place in host.places
+            if place.name and place.condition == HELD
+        ),
     )
     if not host.was_read:
         return Status("unobserved", (silence, *held))

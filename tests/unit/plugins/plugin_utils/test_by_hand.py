@@ -255,7 +255,7 @@ class TestLines:
     COMMAND = "ansible-playbook graceful.azure.holds"
     RUN = "ansible-playbook graceful.azure.handle_events -e target=web"
     WAYS = (
-        f"    To give it back when the event is over, run: {RUN}",
+        f"    To go on with the event, and give it back when that is over, run: {RUN}",
         f"    To give it back now, whatever the event does, stop what starts runs, then: {COMMAND} -e target=web1 -e holds_release=true",
     )
     NOW = 1764140830.0  # 2025-11-26 07:07:10 UTC
@@ -284,14 +284,27 @@ class TestLines:
             "Nothing is held for web2.",
         ]
 
-    @pytest.mark.parametrize(("status", "approved", "why"), [("Started", False, "has started"), ("Scheduled", True, "was approved"), ("Scheduled", False, "")])
-    def test_whoever_gives_back_hears_that_the_impact_may_come(self, status, approved, why):
+    @pytest.mark.parametrize(
+        ("events", "approved", "why"),
+        [
+            ([{"event_id": "e1", "event_status": "Started"}], False, " has started: the impact may come at any time, so leave it out."),
+            ([{"event_id": "e1", "event_status": "Scheduled"}], True, " was approved: the impact may come at any time, so leave it out."),
+            ([{"event_id": "e1", "event_status": "Scheduled"}], False, None),
+            ([], True, " is no longer shown by its metadata service."),
+            # That service does not answer.
+            (None, True, " was approved: the impact may come at any time, so leave it out."),
+            (None, False, None),
+        ],
+    )
+    def test_whoever_gives_back_hears_whether_the_impact_may_come(self, events, approved, why):
         told = self.held()["events"]
         note = dict(service("shop"), kind="task", subject={"name": "approved"}, found={}, left={}, events=told)
-        of_host = host(*([note] if approved else []), events=[{"event_id": "e1", "event_status": status}])
+        of_host = host(*([note] if approved else []), **({} if events is None else {"events": events}))
         said = self.said(Site(web1=(of_host, [look(self.held())])))
-        impact = f"    Reboot E1 {why}: the impact may come at any time, so leave web1 out."
-        assert (impact in said) == bool(why) and tuple(said[-2:]) == self.WAYS
+        assert [line for line in said if line.startswith("    Reboot")] == ([f"    Reboot E1{why}"] if why else [])
+        is_coming = bool(why) and "impact" in why
+        now, only = "To give it back now, whatever the event does", "Only if you know that the impact is over"
+        assert tuple(said[-2:]) == (self.WAYS[0], self.WAYS[1].replace(now, only) if is_coming else self.WAYS[1])
 
     def test_what_somebody_else_has_changed(self):
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
@@ -321,9 +334,9 @@ class TestLines:
         notes = [dict(service("shop"), kind="task", subject={"name": name}, found={}, left={}) for name in ("approved", "drained")]
         line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over and the host is back"
         assert self.said(Site(web1=(host(*notes), []))) == [line]
-        both = self.said(Site(web1=(host(*notes, service("shop")), [])))
+        both = self.said(Site(web1=(host(*notes, service("shop"), events=[]), [])))
         assert [text.partition(",")[0] for text in both[:2]] == ["web1: service shop on web1: was true", "web1: records with nothing to put back: approved"]
-        assert tuple(both[2:]) == self.WAYS
+        assert both[2] == "    E1 is no longer shown by its metadata service." and tuple(both[3:]) == self.WAYS
         mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))
         assert mine[0] == "web1: note cdn on web1: for E1" and "holds_release=true" in mine[2]
 

@@ -402,7 +402,7 @@ def test_a_health_answer_that_is_held_is_said_to_pass_again():
     site.start("e1")
     site.over("e1")
     outcome = site.until(lambda outcome: outcome["hosts"]["web1"]["state"] == "restoring", passes=20)
-    assert site.said("web1") == ("restoring", "the health answer (/run/out) still fails")
+    assert site.said("web1") == ("restoring", "the health answer (/run/out) is being put back")
     names = [turn["name"] for turn in outcome["turns"]["web1"] if "acts" in turn]
     assert names == ["put web1 back on duty (health answer)", "update the records on web1"]
 

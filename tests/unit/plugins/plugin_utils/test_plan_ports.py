@@ -131,7 +131,7 @@ def test_a_port_that_cannot_be_counted_is_told_before_the_event_and_is_never_idl
     model.hosts["web1"]["uncounted"] = [UNHEARD]
     assert model.go()["warnings"] == []
     why = "port 8080 cannot be counted: nobody listens on it"
-    whence = "a balancer leads there, and graceful_azure_ports is not set"
+    whence = "a balancer leads there; graceful_azure_ports would choose others"
     assert model.go()["warnings"] == [f"web1: {why} ({whence}). As long as this is so, the host never counts as idle"]
     model.announce("e1", "web1", notice=300)
     for _pass in range(20):
@@ -229,7 +229,7 @@ class TestCheckMode:
             model.decide()
         return model.outcome["preview"]
 
-    SAID = "web1, web2: clients are counted on port 8080, because lb1 sends requests there (graceful_azure_ports is not set)"
+    SAID = "web1, web2: clients are counted on port 8080, because lb1 sends requests there (graceful_azure_ports would choose others)"
 
     def test_it_shows_what_is_counted_and_who_told_it(self):
         model = Told(wait=False)
