@@ -106,6 +106,7 @@ class AzureLoadBalancer(TrafficDuty):
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)
     has_records_elsewhere = True
+    counts_again = True
     unclaimed = "is of no pool that was looked at. It is not released."
 
     def settings(self, options: Options, host: str) -> BalancerSettings:

@@ -30,6 +30,8 @@ CONDITIONS = {
     "changed_meanwhile": CHANGED,
 }
 """The conditions of things in the results of looks, and what they mean for the plan."""
+UNCOUNTED = "set, and nothing counts it: a role or module that is used alone counts only where a duty is of the type haproxy, nginx or azure_load_balancer"
+"""What is wrong with a minimum in service where no duty has C(counts_again)."""
 TWO_WAYS = (
     "Set it back, and the next run goes on; or release it with the playbook graceful.azure.holds (-e holds_release=true), and it stays as it is until a run"
     " takes it out again"
@@ -64,6 +66,8 @@ class TrafficDuty(Duty):
     """The same for a place that somebody else has taken out."""
     sees_pool = True
     """Whether a look at its machine tells of all servers that share the requests. Otherwise each of them must be looked at."""
+    counts_again = False
+    """Whether whoever takes a host out there counts first which of the others serve. Otherwise only a run does."""
     answers_checks = False
     """Whether it is the host's own answer, for which the checks of its other balancers may ask as well."""
     may_forget = False

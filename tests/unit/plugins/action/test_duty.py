@@ -102,6 +102,15 @@ def test_by_what_azure_knows_the_host(run, entry, address, known):
     assert {key: given[key] for key in ("address", "ip_address") if key in given} == known
 
 
+@pytest.mark.parametrize("counted", [HAPROXY, AZURE])
+def test_a_minimum_that_nothing_counts_is_a_mistake(run, counted):
+    probe = {"type": "health_probe", "action": "file", "file": "/run/out"}
+    result = run(duty, [probe, "app"], ports=[80], min_in_service="1")
+    assert result["failed"] and result["msg"].startswith("min_in_service: set, and nothing counts it") and not run.asked
+    for duties, least in (([probe, "app"], "0"), ([probe, counted, "app"], "50%"), (["app"], "1")):
+        assert not run(duty, duties, ports=[80], min_in_service=least).get("failed")
+
+
 def test_back_in_reverse(run):
     run(duty, [AZURE, "app"], state="back")
     assert where(run) == [("machine", "duty", ["app"]), ("controller", "duty", ["azure_load_balancer"])]

@@ -411,6 +411,19 @@ def test_what_a_role_is_told_of_events_may_be_written_without_quotes():
     assert mistakes == [] and settings["used"]["event_details"] == {"5": {"not_before": "2026-11-21 20:00:00+00:00"}}
 
 
+def test_a_role_has_no_minimum_where_nothing_counts_it():
+    """Each host would go out, whoever else serves."""
+    probe = {"type": "health_probe", "action": "file", "file": "/run/out"}
+    for duties, least, is_wrong in (
+        ([probe], "1", True),
+        ([probe], "0%", False),
+        ([probe, {"type": "haproxy", "hosts": ["lb1"]}], "1", False),
+        (["app"], "1", False),
+    ):
+        mistakes = of_role("load_balancer", load_balancer_state="out", load_balancer_min_in_service=least, **{DUTIES: duties})
+        assert [mistake.partition(", and")[0] for mistake in mistakes] == (["load_balancer_min_in_service: set"] if is_wrong else [])
+
+
 def test_a_step_with_task_files_needs_the_events(tmp_path):
     (tmp_path / "tasks.yml").write_text("[]\n")
     given = {DUTIES: [{"type": "tasks", "back": str(tmp_path / "tasks.yml")}], "restore_service_wait": False}
