@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
@@ -37,6 +38,11 @@ ONCE_MORE = "idle; one more look must show the same"
 LET_IT_ANSWER = "start what should answer, correct graceful_azure_health_url or graceful_azure_health_port, or set graceful_azure_health_unanswered to warn"
 OWN_TASKS = (
     "if that file makes this answer fail, it can never pass, and the host stays out after the event; let graceful_azure_health_url ask for another answer"
+)
+
+ASKED_TOO_EARLY = (
+    "that comes back only after this answer, so the host would stay out after the event; let graceful_azure_health_url ask for another answer, or put that duty"
+    " after those that bring traffic"
 )
 
 
@@ -286,15 +292,23 @@ def dead_in_rotation(host: Host) -> Reason | None:
     return Reason(Kind.ANSWER, f"it does not answer at {why}, although {sent[0].balancer[0].title} may send it requests; {LET_IT_ANSWER}")
 
 
-def may_fail_by_own_tasks(host: Host) -> bool:
-    """Whether the host answered while it served, and only a task file of the user's that takes it out of its balancer could have changed that.
+def may_fail_by_us(host: Host) -> bool:
+    """Whether the host answered while it served, and only what is handed over could have changed that: by a task file of the user's that takes it out of
+    its balancer, or before it goes out.
 
     Nothing that would undo it comes before the answer is asked for after the event.
     """
-    settings = host.settings
-    undone = any(step["in"] and not step.get("first") for step in settings.drain_host.steps)
+    # Before it goes out, nothing else was handed over. After that, each question would be a new connection where these are counted.
+    is_first = bool(_back_later(host)) and host.in_rotation and all(place.condition == FREE for place in host.places)
+    undone = any(step["in"] and not step.get("first") for step in host.settings.drain_host.steps)
     is_calm = bool(host.events) and not any(event.started or event.approved for event in host.events)
-    return is_calm and not undone and host.answer == "" and has_own_tasks(host)
+    return is_calm and host.answer == "" and (is_first or not undone and has_own_tasks(host))
+
+
+def _back_later(host: Host) -> list[str]:
+    """The names of the duties that come back only when the host is in its balancers again, and so after it was asked."""
+    steps = host.settings.drain_host.steps
+    return [step["name"] for step in steps if step.get("first") and step["out"] and not ON_HOST[step["type"]].closes]
 
 
 def has_own_tasks(host: Host) -> bool:
@@ -302,11 +316,14 @@ def has_own_tasks(host: Host) -> bool:
     return any(provider.tasks for provider, _settings in host.balancers)
 
 
-def silenced_by_own_tasks(host: Host) -> Reason | None:
-    """Of a host that has not answered restore_service since task files of the user's take it out."""
-    why = host.observation.unanswered
-    if not (host.held_ids and host.observation.is_new and host.observation.asked and why and may_fail_by_own_tasks(host)):
+def silenced_by_us(host: Host) -> Reason | None:
+    """Of a host that has not answered restore_service since task files of the user's take it out, or since it was taken off what comes back later."""
+    why, later = host.observation.unanswered, _back_later(host)
+    if not (host.held_ids and host.observation.is_new and host.observation.asked and why and may_fail_by_us(host)):
         return None
+    if later and not has_own_tasks(host):
+        since = f"it answered what it is asked as long as it was on all of its duties, and does not since {listed(later)} was handed over"
+        return Reason(Kind.ANSWER, f"{since} ({why}): {ASKED_TOO_EARLY}")
     since = "it answered what it is asked as long as it served, and does not since your own task file takes it out"
     return Reason(Kind.ANSWER, f"{since} ({why}): {OWN_TASKS}")
 

@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     maintenance,
     may_be_read_soon,
     out_by_others,
-    silenced_by_own_tasks,
+    silenced_by_us,
     silent_for,
     unanswered,
 )
@@ -159,7 +159,7 @@ def warnings(decided: Decided) -> Iterator[str]:
 
 def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
     """What a person should know of a host, and that stops nothing: pairs of a topic and a sentence."""
-    silence, silenced = _silence(host, run), silenced_by_own_tasks(host)
+    silence, silenced = _silence(host, run), silenced_by_us(host)
     if silence:
         yield "unanswered", silence.text
     if silenced:

@@ -39,7 +39,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import FRESH, PATIENCE, Drain, may_fail_by_own_tasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import FRESH, PATIENCE, Drain, may_fail_by_us
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision
@@ -397,7 +397,7 @@ def _ask(host: Host, decided: Decided) -> Options:
     if ask and decided.observed.run.check:
         # As in the first look. What the last look tells is what counts.
         return dict(ask, always=True)
-    if ask and may_fail_by_own_tasks(host) and not (step and step.role == "approve_event"):
+    if ask and may_fail_by_us(host) and not (step and step.role == "approve_event"):
         return dict(ask, held=True)
     if not ask or step:
         return {}

@@ -297,6 +297,21 @@ class TestTaskFileOfTheUsersThatTakesOut:
         model.announce("e1", "web1")
         assert self.until_posted(model) == []
 
+    @pytest.mark.parametrize("inner", [[], [service("db.service")]])
+    def test_so_is_a_duty_that_is_handed_over_before_and_comes_back_only_after_the_answer(self, inner):
+        model = Asked(drain_host={"steps": [service("app.service", idle=False, first=True), *inner]})
+        model.announce("e1", "web1")
+        told = []
+        for _pass in range(40):
+            told += model.go()["warnings"]
+            if model.hosts["web1"]["tasks"]:
+                model.answers["web1"] = self.FAILS
+            if model.posted:
+                break
+        (warning,) = told
+        assert warning.startswith("web1: it answered what it is asked as long as it was on all of its duties, and does not since app.service was handed over")
+        assert self.FAILS in warning and "graceful_azure_health_url" in warning and model.posted
+
     def test_a_host_behind_haproxy_is_not_asked(self):
         model = Asked()
         model.announce("e1", "web1")
