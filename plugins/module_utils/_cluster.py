@@ -49,6 +49,9 @@ OUTPUT_LIMIT = 16 << 20
 PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\Z")
 IDS = 4
 
+# The field of a record that says that nobody asked whether the cluster can spare the member.
+FORCED = "forced"
+
 # Conditions, besides those of every thing.
 DRAINING = "draining"
 RETURNING = "returning"
@@ -263,7 +266,10 @@ class Member:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
     def still_needed(self, seen: Seen) -> str | None:
-        """The same of a member that somebody else took out and on which nothing is left: its vote may be needed, or its copy of the data."""
+        """The same of a member that is out and on which nothing is left: its vote may be needed, or its copy of the data.
+
+        It is asked until the event is approved, because other members may fail meanwhile.
+        """
 
     def attempt(self, seen: Seen) -> str | None:
         """If ``out`` would begin something that others feel should it fail: on what its success depends, as a text to compare. Else None.
@@ -468,11 +474,15 @@ class Members(Driver[Seen]):
             hold.waiting_for = why
             yield record and dict(record, events=events)
             return
+        # Shortly before the impact nobody asks, also not in the looks that follow.
+        forced = {FORCED: True} if self._force else {}
+        if record is not None:
+            record = dict({key: value for key, value in record.items() if key != FORCED}, **forced)
         was_begun = record is not None and record["phase"] == CHANGING
         is_due = not seen.ours or was_begun or seen.left is not None and self._member.goes_on
         attempt = self._member.attempt(seen) if is_due else None
         if record is None:
-            more = {"boot_id": self._life, "options": self._options}
+            more = dict({"boot_id": self._life, "options": self._options}, **forced)
             record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
         elif is_held and seen.ours:
             record = dict(record, events=events)
@@ -512,6 +522,8 @@ class Members(Driver[Seen]):
             hold.waiting_for = seen.left
         elif not seen.ours:
             hold.waiting_for = "%s does not show yet that %s is out" % (self._member.title, seen.member)
+        elif not (is_due or self._force):
+            hold.waiting_for = self._member.still_needed(seen)
         if seen.ours and record["phase"] == CHANGING:
             record = dict(record, phase=HELD)
             record.pop("failed_attempt", None)
@@ -544,7 +556,7 @@ class Members(Driver[Seen]):
     def why_on(self, seen: Seen, record: Record | None) -> list[str]:
         """Why the member is not out and drained, in sentences. ``seen`` and ``record``: as a look has returned them."""
         if (seen.ours or seen.foreign) and seen.left is None:
-            return self._why_needed(seen) if self._is_theirs(seen, record) else []
+            return self._why_needed(seen) if self._is_theirs(seen, record) or not (record or {}).get(FORCED) else []
         condition = self.condition(record, seen)
         if condition == CHANGED_MEANWHILE and record is not None and not seen.foreign:
             return [self._stays_in(seen) if record.get(AGAIN) else "%s is in again, although it was taken out for the event" % seen.member]
@@ -557,7 +569,7 @@ class Members(Driver[Seen]):
         return [why or seen.left or "%s is not out" % seen.member]
 
     def _why_needed(self, seen: Seen) -> list[str]:
-        """Why a member that somebody else took out must not go down, in sentences."""
+        """Why a member that is out must not go down, in sentences."""
         try:
             why = self._member.still_needed(seen)
         except MemberError as error:

@@ -36,7 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     with_ids,
     wrong_url,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, listed
 
 if TYPE_CHECKING:
     import ssl
@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 ANNOTATION = OWNER + "/cordoned"
 WHY = "for a scheduled event of Azure"
 MIRROR = "kubernetes.io/config.mirror"
+# The nodes that have a member of etcd: those with the first label, if any has it, otherwise those of the control plane. Some tell it by a static pod.
+ETCD_ROLE = "node-role.kubernetes.io/etcd"
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+ETCD_PODS = "component=etcd"
 # Seconds for one answer, and for all evictions of one call. What is left over is asked for in the next call.
 ANSWER_SECONDS = 5.0
 EVICTION_SECONDS = 4.0
@@ -88,6 +92,8 @@ class Kubernetes(Member):
         super().__init__(options, tools)
         self._name = options.get("node") or platform.node().lower()
         self._api: _Api | None = None
+        # Whether a static pod of etcd runs on the node, as the last look found it.
+        self._has_etcd = False
         # Why pods were not evicted in this call, by uid.
         self._refusals: dict[str, str] = {}
 
@@ -128,16 +134,40 @@ class Kubernetes(Member):
 
     def spare(self, seen: Seen) -> str | None:
         own = self._node()
+        if not any(node["metadata"]["name"] != self._name and _may_take_over(node, own) for node in self._nodes()):
+            return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
+        return self.still_needed(seen)
+
+    def still_needed(self, seen: Seen) -> str | None:
+        # A node that is cordoned goes on voting.
+        own = self._node()
+        if not (self._has_etcd or _roles(own)):
+            return None
+        nodes = {node["metadata"]["name"]: node for node in self._nodes()}
+        path = "/api/v1/pods?labelSelector=" + quote(ETCD_PODS, safe="")
+        pods = {str(_dict(pod.get("spec")).get("nodeName")): pod for pod in _items(self._server.ask("GET", path), path) if MIRROR in _annotations(pod)}
+        marked = {name for name, node in nodes.items() if ETCD_ROLE in _roles(node)} or {name for name, node in nodes.items() if _roles(node)}
+        voters = marked | set(pods).intersection(nodes)
+        others, majority = sorted(voters - {self._name}), len(voters) // 2 + 1
+        if self._name not in voters or len(others) < majority:
+            # It has no vote, or there are so few that no waiting helps.
+            return None
+        why = {name: _why_gone(nodes[name], pods) for name in others}
+        gone = ["%s %s" % (name, why[name]) for name in others if why[name]]
+        if len(others) - len(gone) >= majority:
+            return None
+        told = "without %s, etcd would lose its majority: %d other nodes of the control plane must stay, and %s"
+        return told % (self._name, majority, listed(gone))
+
+    def _nodes(self) -> Iterator[Thing]:
         path = "/api/v1/nodes?limit=%d" % PAGE
         following = ""
         while True:
             answer = self._server.ask("GET", path + following)
-            for node in _items(answer, path):
-                if node["metadata"]["name"] != self._name and _may_take_over(node, own):
-                    return None
+            yield from _items(answer, path)
             token = answer["metadata"].get("continue") if isinstance(answer.get("metadata"), dict) else None
             if not token:
-                return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
+                return
             following = "&continue=" + quote(token, safe="")
 
     def out(self, seen: Seen) -> None:
@@ -195,6 +225,7 @@ class Kubernetes(Member):
         for pod in pods:
             if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
                 raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
+        self._has_etcd = any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get("component") == "etcd" for pod in pods)
         return [pod for pod in pods if not _stays(pod)]
 
     def _change(self, node: Thing, annotations: Mapping[str, str | None], unschedulable: bool | None) -> bool:
@@ -436,10 +467,28 @@ def _is_ours(node: Thing) -> bool:
     return _is_cordoned(node) and ANNOTATION in _annotations(node)
 
 
+def _is_ready(thing: Thing) -> bool:
+    conditions = _dict(thing.get("status")).get("conditions") or ()
+    return any(_dict(condition).get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
+
+
 def _may_take_over(node: Thing, own: Thing) -> bool:
-    conditions = _dict(node.get("status")).get("conditions") or ()
-    ready = any(_dict(condition).get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
-    return ready and not _is_cordoned(node) and _barriers(node) <= _barriers(own)
+    return _is_ready(node) and not _is_cordoned(node) and _barriers(node) <= _barriers(own)
+
+
+def _roles(node: Thing) -> set[str]:
+    """The labels of a node by which it may have a member of etcd."""
+    return {ETCD_ROLE, *CONTROL_PLANE}.intersection(_dict(node["metadata"].get("labels")))
+
+
+def _why_gone(node: Thing, pods: Mapping[str, Thing]) -> str | None:
+    """Why the vote of a node does not count. C(pods): the static pods of etcd, by their nodes. Where there are none, only the node tells."""
+    name = node["metadata"]["name"]
+    if not _is_ready(node):
+        return "is not ready"
+    if pods and not (name in pods and _is_ready(pods[name])):
+        return "has no etcd that is ready"
+    return "is out for an event" if _is_ours(node) else None
 
 
 def _barriers(node: Thing) -> set[tuple[Any, Any, Any]]:

@@ -5,7 +5,7 @@
 """A stand-in for the API server of Kubernetes and its controllers, within the test's process.
 
 No server of Kubernetes could be had for these tests. So this knows only what the drain step asks for, and refuses everything else: nodes (GET, list in
-pages, merge patch), the pods of one node, and evictions (policy/v1). It checks what the real one checks, by its documentation and its source
+pages, merge patch), the pods of one node and those of etcd, and evictions (policy/v1). It checks what the real one checks, by its documentation and its source
 (pkg/registry/core/pod/storage/eviction.go in kubernetes/kubernetes): TLS, the token or the client certificate, the rules of the user's role, the content type
 of a patch, the resource version, the names of annotations, the body and the preconditions of an eviction, and budgets. Behind it, pods end after their grace
 period, and workloads replace them on nodes that take pods.
@@ -158,8 +158,15 @@ class Cluster(Serving):
     def usual_pods(self, on="n1"):
         """What every node has and no drain touches."""
         self.pod(f"proxy-{on}", on, "kube-system", {"kind": "DaemonSet", "name": "proxy"}, volumes=[{"name": "tmp", "emptyDir": {}}])
-        self.pod(f"etcd-{on}", on, "kube-system", {"apiVersion": "v1", "kind": "Node", "name": on}, annotations={"kubernetes.io/config.mirror": "abc"})
+        self.etcd(on)
         self.pod(f"job-{on}", on, "shop", {"apiVersion": "batch/v1", "kind": "Job", "name": "job"}, phase="Succeeded")
+
+    def etcd(self, on, ready=True):
+        """What kubeadm and RKE2 have on the nodes of the control plane: a static pod, as its kubelet tells it."""
+        self.pod(f"etcd-{on}", on, "kube-system", {"apiVersion": "v1", "kind": "Node", "name": on}, annotations={"kubernetes.io/config.mirror": "abc"})
+        told = self.pods["kube-system", f"etcd-{on}"]["object"]
+        told["metadata"]["labels"].update(component="etcd", tier="control-plane")
+        told["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
 
     def fault(self, path=".*", method=None, times=1, **what):
         """``status`` with ``body`` and ``headers``, ``delay`` in seconds, ``drop``, or ``do``: a function to call before the answer."""
@@ -351,7 +358,10 @@ class Cluster(Serving):
 
     def _list_pods(self, user, query):
         self._permit(user, "list", "pods")
-        self._known(query, "fieldSelector")
+        self._known(query, "fieldSelector", "labelSelector")
+        if query == {"labelSelector": "component=etcd"}:
+            items = [made["object"] for made in self.pods.values() if made["object"]["metadata"]["labels"].get("component") == "etcd"]
+            return 200, {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(self._revision)}, "items": items}
         found = re.fullmatch(r"spec\.nodeName=([a-z0-9.-]+)", query.get("fieldSelector", ""))
         if not found:
             raise Refusal(400, "BadRequest", f"field label not supported: {query.get('fieldSelector')}")

@@ -165,11 +165,23 @@ class TestOut:
         assert bed.still_on() == ["The tower does not answer"]
         Bell.needed = None
         assert bed.out()["done"] and bed.still_on() == []
-        # What is ours has been asked about before.
-        Bell.flag = None
-        assert bed.out()["done"] and bed.records
-        Bell.needed = "two bells must hang"
+
+    def test_what_is_ours_may_be_needed_since_then(self, bed):
+        """Another member has failed after it was taken out."""
         assert bed.out()["done"] and bed.still_on() == []
+        Bell.needed = "two bells must hang"
+        result = bed.out()
+        assert (result["done"], result["waiting_for"], result["changed"], Bell.log) == (False, "two bells must hang", False, ["out"])
+        assert bed.still_on() == ["two bells must hang"]
+        # Shortly before the impact, nobody asks any more, and the look that follows does not either.
+        assert bed.out(force=True)["done"] and bed.still_on() == [] and bed.records[0]["forced"]
+        # The next event is not near.
+        assert bed.out(event_ids=["B"])["waiting_for"] == "two bells must hang" and bed.still_on() == ["two bells must hang"]
+        Bell.needed = None
+        assert bed.out()["done"] and bed.still_on() == []
+        assert bed.back()["done"] and Bell.flag is None
+        Bell.spared, Bell.needed = False, "two bells must hang"
+        assert bed.out(force=True)["done"] and bed.still_on() == []
 
     def test_a_change_that_bears_no_name_is_ours_if_the_record_says_so(self, bed, monkeypatch):
         look = Bell.look

@@ -292,6 +292,72 @@ def test_the_other_nodes_are_read_in_pages(cluster, member, monkeypatch):
     assert len([1 for _method, path, _status in cluster.calls("GET") if path == "/api/v1/nodes"]) == 3
 
 
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
+
+@pytest.fixture
+def control_plane(cluster):
+    """Three nodes of the control plane, which take pods, and a worker."""
+    for name in ("n3", "worker"):
+        cluster.add_node(name)
+    for name in ("n1", "n2", "n3"):
+        cluster.nodes[name]["metadata"]["labels"][CONTROL_PLANE] = ""
+    return cluster
+
+
+def test_the_majority_of_etcd_is_kept(control_plane, member):
+    """Each way in which one of the other two may be gone: neither is to go, nor to be approved once it is out."""
+
+    def told():
+        return member.spare(member.look())
+
+    needed = "without n1, etcd would lose its majority: 2 other nodes of the control plane must stay, and n2 %s"
+    assert told() is None
+    control_plane.set_ready("n2", False)
+    assert told() == needed % "is not ready"
+    control_plane.set_ready("n2", True)
+    control_plane.nodes["n2"]["metadata"]["annotations"][ANNOTATION] = WHY
+    assert told() is None, "it was uncordoned by hand"
+    control_plane.cordon("n2")
+    assert told() == member.still_needed(member.look()) == needed % "is out for an event"
+    del control_plane.nodes["n2"]["metadata"]["annotations"][ANNOTATION]
+    assert told() is None, "somebody cordoned it, and it votes"
+    for name in ("n1", "n2", "n3"):
+        control_plane.etcd(name, ready=name != "n2")
+    assert told() == needed % "has no etcd that is ready"
+    # Its static pod was taken away.
+    del control_plane.pods["kube-system", "etcd-n2"]
+    assert told() == needed % "has no etcd that is ready"
+    control_plane.etcd("n2")
+    assert told() is None
+
+
+def test_who_has_no_vote_in_etcd_does_not_count(control_plane, member):
+    control_plane.set_ready("n2", False)
+    worker = Kubernetes(control_plane.options("worker"), Tools())
+    assert worker.spare(worker.look()) is None
+    # Pods of users may have that label, too.
+    control_plane.pod("etcd-0", "worker")
+    control_plane.pods["shop", "etcd-0"]["object"]["metadata"]["labels"]["component"] = "etcd"
+    assert worker.spare(worker.look()) is None
+    assert not any("labelSelector" in path for _method, path, _status in control_plane.requests)
+    # Of two, each is needed, and no waiting helps.
+    del control_plane.nodes["n3"]["metadata"]["labels"][CONTROL_PLANE]
+    assert member.still_needed(member.look()) is None
+    # k3s and RKE2 name the nodes of etcd, which may be others than those of the control plane.
+    for name in ("n2", "n3", "worker"):
+        control_plane.nodes[name]["metadata"]["labels"]["node-role.kubernetes.io/etcd"] = "true"
+    assert member.still_needed(member.look()) is None
+    assert worker.still_needed(worker.look()).endswith("2 other nodes of the control plane must stay, and n2 is not ready")
+
+
+def test_a_control_plane_that_cannot_be_read_is_no_proof(control_plane, member):
+    seen = member.look()
+    control_plane.fault(r"/pods\?labelSelector", status=403, body={"message": "pods is forbidden"})
+    with pytest.raises(MemberError, match="403: pods is forbidden.*role"):
+        member.still_needed(seen)
+
+
 def test_a_node_that_is_another_machine_is_refused(cluster, member):
     cluster.nodes["n1"]["status"]["nodeInfo"]["bootID"] = "11111111-2222-3333-4444-555555555555"
     with pytest.raises(MemberError, match="Node n1 is another machine, or its kubelet has not reported since this machine booted.*option node"):
