@@ -37,6 +37,8 @@ def mistakes_in(values: Mapping[str, Any], prefix: str = "") -> list[str]:
             mistakes.append(f"{prefix}{name} must be a list of strings: a program and its arguments.")
     if not _is_command(values["fast_path_types"]) or set(values["fast_path_types"]) - set(EVENT_TYPES):
         mistakes.append(f"{prefix}fast_path_types must be a list of {', '.join(EVENT_TYPES)}.")
+    elif values["fast_path"] and not values["fast_path_types"]:
+        mistakes.append(f"{prefix}fast_path_types is empty, so {prefix}fast_path would never run.")
     if action == RUN and not values["command"]:
         mistakes.append(f"{prefix}action run needs {prefix}command.")
     if values["fast_path_undo"] and not values["fast_path"]:

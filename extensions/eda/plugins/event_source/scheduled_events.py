@@ -43,6 +43,7 @@ options:
     description: Types of the events to deliver. By default all types.
     type: list
     elements: str
+    choices: [Freeze, Reboot, Redeploy, Preempt, Terminate]
   api_version:
     description: Version of the service's interface.
     type: str
@@ -135,7 +136,7 @@ imds_url:
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import Absences  # noqa: E402
-from ansible_collections.graceful.azure.plugins.module_utils._events import clip  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
@@ -165,6 +166,10 @@ def _texts(value):
     return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
 
 
+def _types(value):
+    return _texts(value) and bool(value) and {name.lower() for name in value} <= {name.lower() for name in EVENT_TYPES}
+
+
 def _number(least):
     return lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= least
 
@@ -172,8 +177,9 @@ def _number(least):
 # Per argument: its default, what it must be, and how that is said.
 ARGUMENTS = {
     "imds_urls": (["http://169.254.169.254"], lambda value: _texts(value) and bool(value), "a list of URLs, at least one"),
-    "resources": (None, _texts, "a list of names"),
-    "event_types": (None, _texts, "a list of event types"),
+    # An empty list, or a type that is none, would deliver nothing, and say nothing.
+    "resources": (None, lambda value: _texts(value) and bool(value), "a list of names, at least one"),
+    "event_types": (None, _types, f"a list of {', '.join(EVENT_TYPES)}, at least one"),
     "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
     "request_timeout": (10.0, _number(0.1), "a number of seconds from 0.1 up"),
     "interval": (1.0, _number(0.2), "a number of seconds from 0.2 up"),

@@ -42,6 +42,7 @@ def mistakes(**values):
         ({"action": "file", "fast_path_types": "Preempt"}, "fast_path_types must be a list of Freeze, Reboot,"),
         ({"action": "file", "fast_path_types": ["Preempt", 5]}, "fast_path_types must be a list"),
         ({"action": "file", "fast_path_types": ["Panic"]}, "fast_path_types must be a list"),
+        ({"action": "file", "fast_path": ["true"], "fast_path_types": []}, "fast_path_types is empty, so fast_path would never run."),
         ({"action": "file", "resource_name": 7}, "resource_name must be text, not 7."),
         ({"action": "file", "state_dir": None}, "state_dir must be text, not None."),
         ({"action": "eda", "url": "https://eda.example.com/", "secret_file": 7}, "secret_file must be text, not 7."),
