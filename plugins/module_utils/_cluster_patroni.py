@@ -31,6 +31,8 @@ LEADERS = ("leader", "standby_leader")
 MOVING = ("stopping", "stopped", "starting", "restarting")
 # States of a replica that can become the leader. Patroni 3.0.4 and later call it streaming.
 ABLE = ("running", "streaming")
+# States of a leader that serves. Who holds the leader key is called leader also while its PostgreSQL starts, or does not start any more.
+SERVING = (*ABLE, "in archive recovery")
 # Roles of replicas for which the leader waits with each write: by synchronous_mode, and by its value quorum from Patroni 4 on.
 SYNCHRONOUS = ("sync_standby", "quorum_standby")
 
@@ -81,15 +83,19 @@ class Patroni(Member):
         if told not in (None, name):
             raise MemberError("Patroni at %s is the member %s, not %s (option member)." % (self.options["url"], told, name))
         leads = this.get("role") in LEADERS or status == 200
-        leader = name if leads else next((member["name"] for member in members if member.get("role") in LEADERS), None)
+        leading = this if leads else next((member for member in members if member.get("role") in LEADERS), None)
+        leader = leading["name"] if leading else None
         self._able = _able([member for member in members if member is not this])
         # A server that somebody stopped stays down while the cluster is paused.
         paused = cluster.get("pause") is True
         left = None
         if leads:
             left = "%s is the leader" % name
-        elif leader is None:
+        elif leading is None:
             left = "no other member is the leader yet"
+        elif leading.get("state") not in SERVING:
+            # If that fails, this one may have to lead.
+            left = "PostgreSQL on %s, the leader, is %s" % (leader, leading.get("state") or "in no state that is known")
         elif this.get("state") in MOVING and not (paused and this["state"] == "stopped"):
             left = "PostgreSQL on %s is %s, and must run again first" % (name, this["state"])
         elif this.get("role") in SYNCHRONOUS:

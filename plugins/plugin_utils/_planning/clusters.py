@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_given_back
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, is_given_back, silent_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -36,11 +36,14 @@ def wait_for_turn(preparing: dict[str, list[Event]], observed: Observed) -> dict
     for cluster in sorted({cluster for host in observed.hosts.values() for cluster in clusters_of(host).values()}):
         members = [host for host in observed.hosts.values() if cluster in clusters_of(host).values()]
         out = [host.name for host in members if _is_out(host, cluster, observed)]
-        for host in sorted((host for host in members if host.name in preparing and host.name not in out), key=lambda host: _order(host, preparing[host.name])):
-            if out and not must_yield(host, preparing[host.name], observed.now):
-                waits.setdefault(host.name, _one_after_the_other(cluster, out))
+        waiting = [host for host in members if host.name in preparing and not _has_begun(host, cluster, observed)]
+        for host in sorted(waiting, key=lambda host: _order(host, preparing[host.name])):
+            # That nobody can read it, or that it may be hit unprepared, gives it no turn of its own.
+            others = [name for name in out if name != host.name]
+            if others and not must_yield(host, preparing[host.name], observed.now):
+                waits.setdefault(host.name, _one_after_the_other(cluster, others))
             else:
-                out.append(host.name)
+                add_new(out, [host.name])
     return waits
 
 
@@ -62,9 +65,21 @@ def _is_out(host: Host, cluster: Cluster, observed: Observed) -> bool:
     """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it, or its impact may come."""
     if any(event.standing and event.may_come and not event.prepares and host.name in event.members for event in observed.events.values()):
         return True
+    return _has_begun(host, cluster, observed) or host.observation.holds is None and (bool(host.events) or _may_be_read_soon(host, observed))
+
+
+def _may_be_read_soon(host: Host, observed: Observed) -> bool:
+    """Whether this run has never read its records, and may do so soon. A run that was killed may have taken it out."""
+    is_known = host.memory.boot_id or host.fatal or host.settings.may_be_off
+    seconds = silent_for(host, observed.now)
+    return not is_known and (seconds < PATIENCE if observed.run.wait else seconds == 0)
+
+
+def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:
+    """Whether a member is out, or was when its records could be read last."""
     holds = host.observation.holds
     if holds is None:
-        return bool(host.events) or any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
+        return any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
     return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
 
 

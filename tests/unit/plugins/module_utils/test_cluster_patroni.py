@@ -125,6 +125,14 @@ def test_a_replica_is_out_while_another_leads():
     assert (seen.member, seen.ours, seen.left) == ("db2", True, None)
 
 
+@pytest.mark.parametrize("state", ["starting", "start failed", "stopped", "crashed", "", None])
+def test_a_leader_whose_server_does_not_run_leads_nobody(state):
+    seen = patroni(Tools(changed(CLUSTER, "db1", state=state), leads=False), member="db2").look()
+    assert (seen.ours, seen.left) == (True, f"PostgreSQL on db1, the leader, is {state or 'in no state that is known'}")
+    standby = changed(CLUSTER, "db1", role="standby_leader", state="in archive recovery")
+    assert patroni(Tools(standby, leads=False), member="db2").look().left is None
+
+
 STRICT = {"synchronous_mode": True, "synchronous_mode_strict": True}
 SYNC = changed(CLUSTER, "db2", role="sync_standby")
 

@@ -198,6 +198,47 @@ class TestOneAfterTheOther:
         told = model.outcome["hosts"]["web2"]
         assert told["reason"].startswith("waits for web1")
 
+    @pytest.mark.parametrize("wait", [True, False])
+    def test_a_member_that_a_run_has_never_read_may_be_out(self, wait):
+        """The run before was killed. The first look of the next one comes too late, so it does not know the name of the VM that the event means."""
+        model = model_of()
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.killed()
+        model.run.update(wait=wait, look_twice=not wait)
+        model.hosts["web1"]["silent"] = True
+        model.announce("e2", "web2")
+        for _pass in range(3 if wait else 1):
+            model.go()
+        assert out(model) == ["web1"] and model.in_rotation("web2")
+        model.hosts["web1"]["silent"] = False
+        for _pass in range(5):
+            model.go()
+        assert out(model) == ["web1"] and model.in_rotation("web2")
+
+    def test_a_member_that_is_gone_keeps_nobody_for_long(self):
+        model = model_of()
+        model.hosts["web1"]["silent"] = True
+        model.announce("e2", "web2")
+        began = model.now
+        model.until(lambda outcome: out(model) == ["web2"])
+        assert 30.0 <= model.now - began < 45.0
+
+    @pytest.mark.parametrize("provider", ["haproxy", "none"])
+    def test_a_member_that_nobody_can_read_waits_for_its_turn_too(self, provider):
+        """A look that came too late must not let it go. For the others, it counts as out."""
+        model = model_of(hosts=3, load_balancer={"provider": provider})
+        for name in ("web1", "web2", "web3"):
+            model.announce(f"e{name[-1]}", name, notice=900.0)
+        model.until(lambda outcome: len(model.posted) == 1)
+        model.hosts["web2"]["silent"] = True
+        for _pass in range(3):
+            model.go()
+        assert out(model) == ["web1"] and all(model.in_rotation(name) for name in ("web2", "web3") if provider == "haproxy")
+        model.hosts["web2"]["silent"] = False
+        model.over("e1")
+        model.until(lambda outcome: out(model) == ["web2"])
+
     TURN = "members of the pacemaker cluster ha go out one after the other"
 
     def test_a_member_that_is_out_keeps_another_from_being_hit_unprepared(self):
