@@ -97,6 +97,14 @@ class Server:
     def close(self) -> None:
         self._socket.close()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this host: then a connection to it has the same address at both ends."""
+        try:
+            return bool(self._socket.getsockname()[0] == self._socket.getpeername()[0])
+        except OSError:
+            return False
+
     def _answer(self) -> Any:
         line = self._line()
         kind, rest = line[:1], line[1:].decode("utf-8", "replace")
@@ -189,8 +197,9 @@ class Redis(Member):
             return self._spare(seen)
 
     def still_needed(self, seen: Seen) -> str | None:
-        # A replica that never leads counts for min-replicas-to-write as any other.
-        return self.spare(seen)
+        # A replica that never leads counts for min-replicas-to-write as any other. What is left of its own failover goes on without it.
+        with self._connections():
+            return self._spare(seen, is_out=True)
 
     def attempt(self, seen: Seen) -> str | None:
         """Writes wait for a failover. What it depends on: who may become the master, in the eyes of Sentinel."""
@@ -300,7 +309,7 @@ class Redis(Member):
 
     # Whether the cluster can spare it
 
-    def _spare(self, seen: Seen) -> str | None:
+    def _spare(self, seen: Seen, is_out: bool = False) -> str | None:
         try:
             self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
         except Refused as error:
@@ -308,8 +317,11 @@ class Redis(Member):
         if seen.state["role"] == "master" and not self._is_this(self._named()):
             return self._stranger()  # another one leads already, and this one has to follow it
         flags = self._flags()
-        if "failover_in_progress" in flags:
+        if "failover_in_progress" in flags and not is_out:
             return "a failover of %s is under way" % self.master
+        vote = self._needed_for_votes()
+        if vote:
+            return vote
         if seen.state["role"] != "master":
             down = sorted({"s_down", "o_down", "disconnected"}.intersection(flags))
             if down:
@@ -333,6 +345,24 @@ class Redis(Member):
         if behind:
             return "writes are not made to wait, because a replica cannot get all of them soon: %s" % listed(behind)
         return self._needed_for_writes(self._here)
+
+    def _needed_for_votes(self) -> str | None:
+        """Whether the Sentinels could not agree on another master without the one of this host, which goes, too."""
+        if not self._sentinel.is_here:
+            return None
+        answer = self._sentinel.call("SENTINEL", "SENTINELS", self.master)
+        if not isinstance(answer, list):
+            raise MemberError("%s does not tell the other Sentinels of %s: %r." % (self._sentinel.name, self.master, answer))
+        others = [_pairs(pairs, self._sentinel).get("flags", "").split(",") for pairs in answer]
+        up = [flags for flags in others if not {"s_down", "o_down"}.intersection(flags)]
+        quorum = _number(_pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("quorum")) or 0
+        # As CKQUORUM counts, which counts this one, too.
+        needed = max(quorum, (len(others) + 1) // 2 + 1)
+        if len(up) >= needed or len(others) < needed:
+            # It is enough, or there are so few that no waiting helps.
+            return None
+        told = "without the Sentinel of this host, the others of %s could not agree on another master: %d of %d %s up, and %d are needed"
+        return told % (self.master, len(up), len(others), "is" if len(up) == 1 else "are", needed)
 
     def _needed_for_writes(self, master: Server) -> str | None:
         """Whether writes would be refused without this server: a master may take them only while enough replicas keep up with it."""

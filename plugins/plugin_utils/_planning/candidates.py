@@ -226,8 +226,8 @@ def _stop_services(preparing: Preparing, observed: Observed, drains: Mapping[str
         host = observed.hosts[name]
         due, drain = host.settings.drain_host.out, drains[name]
         # After the impact, services and members of clusters stay as the impact left them, until the impact of another event is near.
-        ahead = [event for event in events if not had_impact(host, event)]
-        is_hit = any(had_impact(host, event) for event in host.events) and not (ahead and must_yield(host, ahead, observed.now))
+        ahead = [event for event in events if not had_impact(host, event, observed)]
+        is_hit = any(had_impact(host, event, observed) for event in host.events) and not (ahead and must_yield(host, ahead, observed.now))
         is_drained = {event.key for event in events} <= host.drained
         if host.observation.holds is None or is_hit or is_drained and not host.observation.still_on:
             continue

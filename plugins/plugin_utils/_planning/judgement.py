@@ -195,12 +195,14 @@ def readiness(host: Host, drain: Drain, event: Event, step: Step | None, outside
     return Verdict(True)
 
 
-def had_impact(host: Host, event: Event) -> bool:
+def had_impact(host: Host, event: Event, observed: Observed) -> bool:
     """Whether the impact of the event is behind the host. Then its drain steps are not taken again: see "After a reboot" in docs/clusters.md."""
-    if event.started and event.was_ready:
-        return True
-    # The host was booted since it was prepared for the event.
-    return (event.started or bool(event.approved)) and event.key in host.booted_since
+    if event.key not in host.booted_since:
+        return event.started and event.was_ready
+    # The host was booted since it was prepared for the event. If that is approved and has not started, its service may lag, or it was another's impact.
+    held = (observed.events[key] for key in host.held_ids if key != event.key and key in observed.events)
+    others = any(other.started or not other.standing and (other.seen_started is not None or other.approved) for other in held)
+    return event.started or event.approved and not others
 
 
 def _readiness_by_others(host: Host, drain: Drain, event: Event) -> Verdict:

@@ -63,6 +63,12 @@ class Socket:
     def settimeout(self, seconds):
         assert 0 < seconds <= ANSWER_SECONDS
 
+    def getsockname(self):
+        return ("127.0.0.1" if self.address in (HERE, SENTINEL) else "10.0.0.1", 40000)
+
+    def getpeername(self):
+        return self.address
+
     def sendall(self, text):
         words = re.findall(rb"\$[0-9]+\r\n(.*?)\r\n", text, re.DOTALL)
         answer = self.model.answer(self.address, [word.decode() for word in words])
@@ -105,6 +111,7 @@ class Model:
         self.switch_after = switch_after
         self.failover = None  # when it began
         self.flags = "master"
+        self.sentinels = ["sentinel", "sentinel"]  # the flags of the others
         self.paused = 0.0
         self.version = "7.0.15"
         self.wanted = 0  # how many replicas must keep up with a master that takes writes
@@ -166,6 +173,9 @@ class Model:
 
     def sentinel_ckquorum(self, _name):
         return Says("OK 3 usable Sentinels. Quorum and failover authorization can be reached")
+
+    def sentinel_sentinels(self, _name):
+        return [["name", f"s{number}", "flags", flags] for number, flags in enumerate(self.sentinels)]
 
     def sentinel_master(self, name):
         flags = self.flags + (",failover_in_progress,force_failover" if self.failover is not None else "")
@@ -418,6 +428,24 @@ def test_sentinels_that_are_too_few(model):
     said = "NOQUORUM 1 usable Sentinels. Not enough available Sentinels to reach the specified quorum for this master"
     model.answers[("SENTINEL", "CKQUORUM")] = Complains(said)
     assert spare(model) == ("the Sentinels of shop could not agree on another master: Sentinel at 127.0.0.1:26379 refused SENTINEL CKQUORUM: %s" % said)
+
+
+@pytest.mark.parametrize("role", ["master", "replica"])
+def test_the_sentinel_of_the_host_goes_with_it(model, role):
+    """CKQUORUM counts it."""
+    if role == "replica":
+        model.nodes[ONE].master, model.nodes[TWO].master, model.named = TWO, None, TWO
+    assert spare(model) is None
+    model.sentinels[0] = "s_down,sentinel"
+    needed = "without the Sentinel of this host, the others of shop could not agree on another master: 1 of 2 is up, and 2 are needed"
+    assert spare(model) == needed
+    model.answers[("SENTINEL", "SENTINELS")] = 3
+    with pytest.raises(MemberError, match="does not tell the other Sentinels of shop"):
+        spare(model)
+    del model.answers[("SENTINEL", "SENTINELS")]
+    # Of two, no waiting helps.
+    model.sentinels = ["s_down,sentinel"]
+    assert spare(model) is None
 
 
 def test_a_failover_of_somebody_else_is_waited_for(model):

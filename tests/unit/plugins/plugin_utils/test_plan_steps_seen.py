@@ -180,6 +180,30 @@ def test_a_service_that_lags_behind_the_impact_does_not_stop_what_came_up():
     assert len(drains(model)) == 1
 
 
+@pytest.mark.parametrize("seen", ["started", "over", "killed"])
+def test_two_events_are_approved_and_the_first_one_reboots_the_host(seen):
+    """The second may start at any moment, so what came up with the host is stopped for it at once."""
+    model = model_of()
+    for event_id in ("A", "B"):
+        model.announce(event_id, "web1")
+    model.until(lambda outcome: len(model.posted) == 2)
+    model.start("A")
+    model.boots("web1")
+    if seen != "started":
+        model.over("A")
+    if seen == "killed":
+        model.killed()
+    model.until(lambda outcome: len(drains(model)) == 2, 5)
+    assert model.hosts["web1"]["on"] == [] and not model.in_rotation("web1")
+    model.start("B")
+    model.go()
+    model.boots("web1")
+    for _pass in range(5):
+        model.go()
+    # That was its own.
+    assert len(drains(model)) == 2
+
+
 def test_idle_looks_of_an_earlier_boot_do_not_count():
     model = Model(min_in_service=0)
     busy(model, "web2")
