@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, is_given_back, silent_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, is_deleted, is_given_back, silent_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -79,7 +79,8 @@ def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:
     """Whether a member is out, or was when its records could be read last."""
     holds = host.observation.holds
     if holds is None:
-        return any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
+        # A VM that was deleted does not come back, and its cluster knows what it lacks.
+        return not is_deleted(host, observed) and any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
     return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
 
 

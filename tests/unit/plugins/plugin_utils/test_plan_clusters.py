@@ -216,6 +216,21 @@ class TestOneAfterTheOther:
             model.go()
         assert out(model) == ["web1"] and model.in_rotation("web2")
 
+    def test_a_member_that_was_deleted_keeps_nobody(self):
+        model = model_of(hosts=3)
+        model.run["watch"] = True
+        model.announce("e1", "web1", event_type="Preempt", notice=30.0)
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.hosts["web1"]["silent"] = True
+        model.announce("e2", "web2", notice=900.0)
+        for _pass in range(5):
+            model.go()
+        assert model.outcome["hosts"]["web2"]["reason"].startswith("waits for web1")
+        model.over("e1")
+        model.until(lambda outcome: "web2" in out(model), 20)
+
     def test_a_member_that_is_gone_keeps_nobody_for_long(self):
         model = model_of()
         model.hosts["web1"]["silent"] = True
