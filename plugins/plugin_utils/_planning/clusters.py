@@ -80,7 +80,9 @@ def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:
     holds = host.observation.holds
     if holds is None:
         # A VM that was deleted does not come back, and its cluster knows what it lacks.
-        return not is_deleted(host, observed) and any(host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host))
+        return not is_deleted(host, observed) and any(
+            host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host)
+        )
     return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
 
 
