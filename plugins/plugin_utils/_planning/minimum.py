@@ -34,6 +34,10 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], 
     C(leaving): names of the hosts that still serve and will not for long. C(held): of the places that are held out, as their groups are without the host
     now. A group in which the host is not by its own name is not asked: waiting brings it no other server.
     """
+    seen = {place.balancer[0] for place in host.places if place.balancer}
+    if not held and host.blind and any(not kind.sees_pool and kind not in seen for kind, _settings in host.balancers) and not _is_none(host):
+        # Nobody else counts there, neither a balancer nor whoever takes the host out.
+        return host.blind[0]
     named = {place.group.key for place in host.places if place.group and place.by_name}
     for place in host.places:
         is_meant = place.condition == HELD if held else place.serves or place.may_serve
@@ -62,6 +66,16 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], 
             Kind.MINIMUM, shortage(least, place.member, [{**out.get(each["server"], {}), **each} for each in servers], place.group.name, lost) or short
         )
     return None
+
+
+def knows_none(host: Host) -> bool:
+    """Whether nobody knows who would stay in service, because a balancer of the host cannot be read, although some must."""
+    return bool(host.blind) and not _is_none(host)
+
+
+def _is_none(host: Host) -> bool:
+    """Whether none need stay in service."""
+    return str(host.settings.min_in_service).rstrip("%") == "0"
 
 
 def _out_of(group: Group, hosts: Mapping[str, Host]) -> dict[str, Json]:

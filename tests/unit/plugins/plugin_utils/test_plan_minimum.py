@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType, SimpleNamespace
 
 import pytest
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CONNECTION, NOBODY, Group, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import _ask
@@ -25,7 +27,19 @@ def target(name, health, asked=False, unanswered=None, ask=ASK, silent=False):
     place = Place(f"{name} in pool web", serves=True, group=GROUP, member=name, health=health)
     settings = SimpleNamespace(min_in_service=1, restore_service=SimpleNamespace(ask=ask))
     seen = SimpleNamespace(asked=asked, unanswered=unanswered, is_silent=silent)
-    return SimpleNamespace(name=name, places=(place,), settings=settings, observation=seen, why_silent="no route to host", held_ids=set(), events=[])
+    known = {"why_silent": "no route to host", "held_ids": set(), "events": [], "balancers": [], "blind": ()}
+    return SimpleNamespace(name=name, places=(place,), settings=settings, observation=seen, **known)
+
+
+@pytest.mark.parametrize(("least", "is_read", "waits"), [(1, False, True), (1, True, False), ("0%", False, False)])
+def test_who_is_in_a_pool_is_not_known_while_the_host_cannot_tell_its_health_answer(least, is_read, waits):
+    """It goes out of both balancers with one step, and nobody counts again before its answer fails."""
+    host, why = target("web1", BALANCER), Reason(Kind.UNREAD, "the health answer (/run/out): timed out")
+    haproxy, probe = TRAFFIC["haproxy"], TRAFFIC["health_probe"]
+    host.places = tuple(replace(host.places[0], balancer=(kind, {}), serves=False) for kind in [haproxy, *([probe] if is_read else [])])
+    host.balancers, host.blind, host.settings.min_in_service = [(haproxy, {}), (probe, {})], (why,), least
+    assert below_minimum(host, {"web1": host}, ()) == (why if waits else None)
+    assert below_minimum(host, {"web1": host}, (), held=True) is None
 
 
 @pytest.mark.parametrize(
