@@ -458,7 +458,7 @@ class Members(Driver[Seen]):
         is_held = record is not None and record["phase"] == HELD
         if self._is_theirs(seen, record):
             # It is drained all the same. There is nothing to give back.
-            hold.waiting_for = seen.left or (None if self._force else self._member.still_needed(seen))
+            hold.waiting_for = seen.left or self._needed(seen)
             yield None
             return
         was_changed = record is not None and self.condition(record, seen) == CHANGED_MEANWHILE
@@ -466,7 +466,7 @@ class Members(Driver[Seen]):
             # It is out, by somebody else, or it was taken out twice and somebody wants it in.
             if seen.foreign:
                 hold.tell(self.conflict(hold))
-            hold.waiting_for = seen.left if seen.foreign else self._stays_in(seen)
+            hold.waiting_for = (seen.left or self._needed(seen)) if seen.foreign else self._stays_in(seen)
             yield dict(record, events=events)
             return
         why = self._kept_in(seen, record)
@@ -522,12 +522,16 @@ class Members(Driver[Seen]):
             hold.waiting_for = seen.left
         elif not seen.ours:
             hold.waiting_for = "%s does not show yet that %s is out" % (self._member.title, seen.member)
-        elif not (is_due or self._force):
-            hold.waiting_for = self._member.still_needed(seen)
+        elif not is_due:
+            hold.waiting_for = self._needed(seen)
         if seen.ours and record["phase"] == CHANGING:
             record = dict(record, phase=HELD)
             record.pop("failed_attempt", None)
             yield record
+
+    def _needed(self, seen: Seen) -> str | None:
+        """Why a member that is out must not go down yet, in a sentence. Shortly before the impact, nobody asks."""
+        return None if self._force else self._member.still_needed(seen)
 
     def _failed(self, attempt: str, why: str) -> dict[str, Any]:
         again = "" if self._force else ", or when the impact is near"

@@ -177,7 +177,10 @@ class TestOut:
         assert bed.out(force=True)["done"] and bed.still_on() == [] and bed.records[0]["forced"]
         # The next event is not near.
         assert bed.out(event_ids=["B"])["waiting_for"] == "two bells must hang" and bed.still_on() == ["two bells must hang"]
-        Bell.needed = None
+        # Somebody else has taken it over.
+        Bell.flag = "Quasimodo"
+        assert bed.out()["waiting_for"] == "two bells must hang" and bed.still_on() == ["two bells must hang"]
+        Bell.needed, Bell.flag = None, "ours"
         assert bed.out()["done"] and bed.still_on() == []
         assert bed.back()["done"] and Bell.flag is None
         Bell.spared, Bell.needed = False, "two bells must hang"
