@@ -166,6 +166,16 @@ class TestOneAfterTheOther:
         assert acts(model, "web2")[0]["args"]["force"] is True
         model.until(lambda outcome: model.posted)
 
+    def test_shortly_before_the_impact_the_first_one_is_not_asked_any_more_either(self):
+        """Without both, the cluster has no majority. The first one waited for the second, and would be needed from then on."""
+        model = model_of()
+        model.announce("e1", "web1", "web2", notice=600.0)
+        model.until(lambda outcome: "web2" in out(model))
+        model.hosts["web1"]["on"] = ["Consul (ha): without web1 the servers of Consul would lose their majority"]
+        model.go()
+        assert acts(model, "web1")[0]["args"]["force"] is True and model.posted == []
+        model.until(lambda outcome: model.posted, 5)
+
     def test_a_new_run_knows_who_is_out(self):
         model = model_of()
         model.announce("e1", "web1")
