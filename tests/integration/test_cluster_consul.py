@@ -151,6 +151,16 @@ def test_a_server_that_the_majority_needs_is_waited_for(bed):
     finally:
         bed.cluster.start("web3")
     bed.cluster.settled()
+    assert bed.hold()["done"]
+    # Another one fails when it is out already.
+    bed.cluster.kill("web3")
+    try:
+        until(lambda: "without web1 the servers of Consul would lose their majority" in str(bed.hold(timeout=0).get("waiting_for")), 30, pause=0.5)
+        assert is_ours(bed.cluster["web1"])
+        assert bed.hold(force=True)["done"]
+    finally:
+        bed.cluster.start("web3")
+    bed.cluster.settled({"web2", "web3"})
     assert bed.hold()["done"] and bed.release()["done"]
 
 
