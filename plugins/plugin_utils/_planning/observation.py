@@ -205,7 +205,9 @@ def _note_answer(host: Host, check: bool) -> None:
     if host.held_ids:
         return
     if host.observation.asked and (host.events or check):
-        host.answer = (host.observation.unanswered or "") if host.traffic.serves else ""
+        # It may serve at a balancer that cannot be read as it does at another one.
+        serves = host.traffic.serves or bool(host.blind) and host.in_rotation
+        host.answer = (host.observation.unanswered or "") if serves else ""
     elif not host.events:
         host.answer = None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 
+from tests.support.azure import POOL
 from tests.support.model import Model, service, tasks
 from tests.support.nginx import line_told
 
@@ -65,6 +66,18 @@ def test_a_host_that_serves_and_does_not_answer_stays_in_rotation():
     state, reason = said(outcome, "web2")
     assert "waits for web1" in reason
     assert outcome["failed_run"] and any(URL in message for message in outcome["messages"])
+
+
+def test_it_stays_in_rotation_too_while_another_of_its_balancers_cannot_be_read():
+    azure = {"provider": "azure_load_balancer", "pool": POOL, "hosts": [], "access": {}, "known_as": {"address": "a"}}
+    model = Asked(load_balancers=[{}, azure])
+    model.answers["web1"] = URL
+    model.announce("e1", "web1", "web2")
+    for _pass in range(3):
+        model.go()
+    assert model.in_rotation("web1") == ["lb1"] and model.steps == []
+    del model.answers["web1"]
+    model.until(lambda _outcome: not model.in_rotation("web1"), passes=3)
 
 
 def test_once_it_answers_the_run_goes_on():
