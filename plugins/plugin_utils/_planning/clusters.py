@@ -65,14 +65,16 @@ def _is_out(host: Host, cluster: Cluster, observed: Observed) -> bool:
     """Whether a member is out, or may be: its records say so, or they cannot be read and an event concerns it, or its impact may come."""
     if any(event.standing and event.may_come and not event.prepares and host.name in event.members for event in observed.events.values()):
         return True
-    return _has_begun(host, cluster, observed) or host.observation.holds is None and (bool(host.events) or _may_be_read_soon(host, observed))
+    return _has_begun(host, cluster, observed) or host.observation.holds is None and (bool(host.events) or _may_have_been_taken_out(host, observed))
 
 
-def _may_be_read_soon(host: Host, observed: Observed) -> bool:
-    """Whether this run has never read its records, and may do so soon. A run that was killed may have taken it out."""
-    is_known = host.memory.boot_id or host.fatal or host.settings.may_be_off
+def _may_have_been_taken_out(host: Host, observed: Observed) -> bool:
+    """Whether a run that was killed may have taken it out: this one has never read its records, and may do so soon, or an event may name it."""
+    if host.memory.boot_id or host.fatal or host.settings.may_be_off:
+        return False
     seconds = silent_for(host, observed.now)
-    return not is_known and (seconds < PATIENCE if observed.run.wait else seconds == 0)
+    may_be_named = not host.resource_name and any(event.standing and event.strangers for event in observed.events.values())
+    return may_be_named or (seconds < PATIENCE if observed.run.wait else seconds == 0)
 
 
 def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:
