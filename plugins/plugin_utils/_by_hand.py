@@ -333,9 +333,9 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
     return [label for event_id, label in labels.items() if event_id in standing]
 
 
-def _before_release(host: Json, shown: Iterable[Json]) -> dict[str, list[str]]:
-    """Sentences about the events that hold something: C(imminent), the impact may come at any time, and C(over), the event is not shown. C(shown): what is
-    held."""
+def _before_release(host: Json, shown: Iterable[Json]) -> Json:
+    """Sentences about the events that hold something: C(imminent), the impact may come at any time, and C(over), the event is not shown, as all are
+    if C(is_over). C(shown): what is held."""
     events = host.get("events")
     started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in events or ()}
     labels, approved = {}, set()
@@ -345,13 +345,13 @@ def _before_release(host: Json, shown: Iterable[Json]) -> dict[str, list[str]]:
             if record["held"] == f"task {APPROVED}":
                 approved.add(fold(event_id))
     over = [] if events is None else [event_id for event_id in labels if event_id not in started]
-    imminent = {
-        event_id: "has started" if started.get(event_id) else "was approved"
-        for event_id in labels
-        if event_id not in over and (started.get(event_id) or event_id in approved)
-    }
+    imminent = {}
+    for event_id in labels:
+        if event_id not in over and (started.get(event_id) or event_id in approved or events is None):
+            imminent[event_id] = "has started" if started.get(event_id) else "was approved" if event_id in approved else "may have started"
     return {
         "imminent": [f"{labels[event_id]} {why}: the impact may come at any time, so leave it out." for event_id, why in imminent.items()],
+        "is_over": len(over) == len(labels),
         "over": [f"{labels[event_id]} is no longer shown by its metadata service." for event_id in over],
     }
 
@@ -374,10 +374,13 @@ def lines(options: Options, decided: Json, command: str, run: str, now: float) -
             yield f"Nothing is held for {name}."
         silent = {(machine["label"], machine["why"]) for machine in of_host["unread"]} - unread
         yield from (f"{label} could not be read: {why}" for label, why in sorted(silent))
+        if silent:
+            yield "    What is held there is not known. Run it again."
         unread |= silent
         if not options.release and held and not changed:
             yield from (f"    {sentence}" for sentence in of_host["imminent"] + of_host["over"])
-            yield f"    To go on with the event, and give it back when that is over, run: {run}"
+            going_on = "" if of_host["is_over"] else " go on with the event, and"
+            yield f"    To{going_on} give it back{'' if of_host['is_over'] else ' when that is over'}, run: {run}"
             when = "Only if you know that the impact is over" if of_host["imminent"] else "To give it back now, whatever the event does"
             yield f"    {when}, stop what starts runs, then: {release}"
     for record in decided["strays"]:

@@ -144,4 +144,4 @@ def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
 
 def kept_rule(details: Json) -> Rule:
     """The rule that decided when a hold was put, as far as the details of the hold say."""
-    return {**_DEFAULTS, "name": str(details.get("rule")), "when": "decided before it started", "action": details["action"]}
+    return {**_DEFAULTS, "name": str(details.get("rule")), "when": "as its hosts were prepared", "action": details["action"]}

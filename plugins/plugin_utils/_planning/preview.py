@@ -134,11 +134,12 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
     because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
+    if event.started and rule["action"] != "ignore":
+        yield f"rule {rule['name']!r} has decided{because}"
+        yield "nothing is left to approve, hosts go back when the event is gone"
+        return
     yield f"rule {rule['name']!r} decides{because}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":
-        return
-    if event.started:
-        yield "it has started: nothing is left to approve, hosts go back when it is gone"
         return
     if event.prepares:
         ready_by = "" if event.deadline is None else f"; to be ready by {clock(event.deadline, now)}"

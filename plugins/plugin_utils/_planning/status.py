@@ -146,7 +146,7 @@ def _until_is(status: Status, event: Event | None) -> str:
     if event and status.until == event.not_before_at:
         return "Azure would start it by itself from" if event.approved else "Azure may start it from"
     if status.state == "restoring" and status.why and status.why[0].kind is Kind.UNREAD:
-        return "tried until"
+        return "needs a person after"
     return UNTIL.get(status.state, "until")
 
 
@@ -225,7 +225,7 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
             return Status("needs_person", host.blind, event.not_before_at)
         state = _state_so_far(host, event)
         # A run before this one may have taken it out.
-        unknown = [Reason(Kind.BALANCER, "it may be out there already")] if state == "waiting" else []
+        unknown = [Reason(Kind.BALANCER, "whether it is out is not known yet")] if state == "waiting" else []
         return Status(state, (*host.blind, *unknown))
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)
@@ -373,10 +373,11 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
         return _status_without_hold(host, event, observed)
     step = decided.step(host)
     being = "would be put back" if observed.run.check else "is being put back"
+    is_going_back = step is not None and step.role == "restore_service"
     held = reasons(
-        Kind.STATE,
+        Kind.ACT if is_going_back else Kind.STATE,
         (
-            place.still_out or f"{place.name} {being if step and step.role == 'restore_service' else place.balancer[0].still_out}"
+            place.still_out or f"{place.name} {being if is_going_back else place.balancer[0].still_out}"
             for place in host.places
             if place.name and place.condition == HELD
         ),

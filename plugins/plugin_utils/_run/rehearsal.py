@@ -44,9 +44,9 @@ WHEN_OTHERS_SERVE = "run it again when enough others are in service"
 NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
 VERSION = "2020-07-01"
 STAGES = ("out", "drained", "approved", "back")
-REQUESTS = "requests meanwhile"
+REQUESTS = "requests to its backends"
 """A column that is there if anybody tells it of any host."""
-HEAD = ("host", *STAGES, REQUESTS, "too late for notices of")
+HEAD = ("host", *STAGES, REQUESTS, "notices that are too short")
 NO_FIGURE = "-"
 
 
@@ -229,7 +229,7 @@ def table(hosts: Mapping[str, Json], options: Options) -> Iterator[str]:
     """The closing table. C(hosts): per host what C(ActionModule) of C(rehearse) left: C(times), C(requests), C(problem), C(differences), C(real)."""
     rows = [HEAD, *(_row(name, found) for name, found in hosts.items() if "times" in found)]
     told = [column for column, head in enumerate(HEAD) if head != REQUESTS or any(row[column] != NO_FIGURE for row in rows[1:])]
-    yield f"{options['rehearse_event_type']} rehearsed, seconds since it was announced:"
+    yield f"{options['rehearse_event_type']} rehearsed. Seconds after its announcement:"
     yield from columns([[row[column] for column in told] for row in rows])
     for name, found in hosts.items():
         yield service_line(name, found["real"])

@@ -60,7 +60,7 @@ def broken(machine="lb1", socket=SOCKET, **more):
 
 
 def host(*holds, **more):
-    return {"reached": True, "holds": list(holds), **more}
+    return {"reached": True, "holds": list(holds), "events": [{"event_id": "E1", "event_status": "Scheduled"}], **more}
 
 
 class Site:
@@ -293,18 +293,19 @@ class TestLines:
             ([], True, " is no longer shown by its metadata service."),
             # That service does not answer.
             (None, True, " was approved: the impact may come at any time, so leave it out."),
-            (None, False, None),
+            (None, False, " may have started: the impact may come at any time, so leave it out."),
         ],
     )
     def test_whoever_gives_back_hears_whether_the_impact_may_come(self, events, approved, why):
         told = self.held()["events"]
         note = dict(service("shop"), kind="task", subject={"name": "approved"}, found={}, left={}, events=told)
-        of_host = host(*([note] if approved else []), **({} if events is None else {"events": events}))
+        of_host = host(*([note] if approved else []), events=events)
         said = self.said(Site(web1=(of_host, [look(self.held())])))
         assert [line for line in said if line.startswith("    Reboot")] == ([f"    Reboot E1{why}"] if why else [])
         is_coming = bool(why) and "impact" in why
         now, only = "To give it back now, whatever the event does", "Only if you know that the impact is over"
-        assert tuple(said[-2:]) == (self.WAYS[0], self.WAYS[1].replace(now, only) if is_coming else self.WAYS[1])
+        run = f"    To give it back, run: {self.RUN}" if events == [] else self.WAYS[0]
+        assert tuple(said[-2:]) == (run, self.WAYS[1].replace(now, only) if is_coming else self.WAYS[1])
 
     def test_what_somebody_else_has_changed(self):
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
@@ -336,7 +337,7 @@ class TestLines:
         assert self.said(Site(web1=(host(*notes), []))) == [line]
         both = self.said(Site(web1=(host(*notes, service("shop"), events=[]), [])))
         assert [text.partition(",")[0] for text in both[:2]] == ["web1: service shop on web1: was true", "web1: records with nothing to put back: approved"]
-        assert both[2] == "    E1 is no longer shown by its metadata service." and tuple(both[3:]) == self.WAYS
+        assert both[2:4] == ["    E1 is no longer shown by its metadata service.", f"    To give it back, run: {self.RUN}"] and both[4] == self.WAYS[1]
         mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))
         assert mine[0] == "web1: note cdn on web1: for E1" and "holds_release=true" in mine[2]
 
@@ -351,7 +352,7 @@ class TestLines:
         assert said[3].startswith("Not looked at: HAProxy server www/y on lb1 ") and said[4].endswith("The record: /state/y.json")
 
     def test_what_could_not_be_read(self):
-        assert self.said(Site(web1=(SILENT, []))) == ["web1 could not be read: No route to host"]
+        assert self.said(Site(web1=(SILENT, []))) == ["web1 could not be read: No route to host", "    What is held there is not known. Run it again."]
 
     @pytest.mark.parametrize("standing", [True, False])
     def test_after_the_release(self, standing):

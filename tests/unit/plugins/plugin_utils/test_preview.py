@@ -150,7 +150,7 @@ def test_one_that_has_started():
     model.announce("e1", "web1", status="Started")
     text = shown(model)
     assert "Reboot e1 (vm_web1): Started" in text
-    assert "hosts go back when it is gone" in text
+    assert "nothing is left to approve, hosts go back when the event is gone" in text
     assert "preparing begins" not in text
 
 

@@ -233,10 +233,10 @@ class TestThePoolWhileAHostIsOut:
 
 def test_the_table_of_hosts_that_are_as_they_were_found():
     assert lines(web1=a_host(), web12=a_host(requests=None, out=None, back=None)) == [
-        "Reboot rehearsed, seconds since it was announced:",
-        "host   out  drained  approved  back  requests meanwhile  too late for notices of",
-        "web1   1.0  4.0      5.0       9.0   12                  none",
-        "web12  -    4.0      5.0       -     -                   none",
+        "Reboot rehearsed. Seconds after its announcement:",
+        "host   out  drained  approved  back  requests to its backends  notices that are too short",
+        "web1   1.0  4.0      5.0       9.0   12                        none",
+        "web12  -    4.0      5.0       -     -                         none",
         "web1: its metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
         "web12: its metadata service answers (version 2020-07-01, this VM is vm-1, document 7), no event stands",
         "Everything is as it was found.",
@@ -245,14 +245,17 @@ def test_the_table_of_hosts_that_are_as_they_were_found():
 
 def test_what_nobody_tells_is_no_column():
     """Only HAProxy counts requests."""
-    assert lines(web1=a_host(requests=None))[1:3] == ["host  out  drained  approved  back  too late for notices of", "web1  1.0  4.0      5.0       9.0   none"]
+    assert lines(web1=a_host(requests=None))[1:3] == [
+        "host  out  drained  approved  back  notices that are too short",
+        "web1  1.0  4.0      5.0       9.0   none",
+    ]
 
 
 @pytest.mark.parametrize(
     ("drained", "late"), [(30.0, "none"), (30.1, "30 s"), (600.1, "30 s, 10 min"), (900.1, "30 s, 10 min, 15 min"), (None, "all: it was not drained")]
 )
 def test_what_would_be_too_late(drained, late):
-    assert lines(web1=a_host(drained=drained))[2].endswith(f"12                  {late}")
+    assert lines(web1=a_host(drained=drained))[2].endswith(f"12                        {late}")
 
 
 def test_the_table_tells_what_was_wrong():
