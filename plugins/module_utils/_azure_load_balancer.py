@@ -193,7 +193,7 @@ class Pools:
 
 
 def notice_of(balancer: dict[str, Any], pool: str) -> float:
-    """After how many seconds the probes of a pool must have noticed that a member answers again. One that is not set counts as if it were 1."""
+    """After how many seconds the probes of a pool must have noticed that a member answers again; 0 if it has none. No C(probeThreshold) counts as 1."""
     properties = balancer.get("properties") or {}
     rules = [rule.get("properties") or {} for rule in properties.get("loadBalancingRules") or []]
     wanted = {_id_of(rule.get("probe")) for rule in rules if pool.lower() in _targets_of(rule)}

@@ -347,7 +347,7 @@ class Redis(Member):
         return self._needed_for_writes(self._here)
 
     def _needed_for_votes(self) -> str | None:
-        """Whether the Sentinels could not agree on another master without the one of this host, which goes, too."""
+        """A phrase if the Sentinels could not agree on another master without the one of this host, which goes, too; otherwise None."""
         if not self._sentinel.is_here:
             return None
         answer = self._sentinel.call("SENTINEL", "SENTINELS", self.master)

@@ -96,12 +96,12 @@ class EndError(BaseException):
 def start(name: str, handle: Handle, places: Sequence[str] = PLACES) -> str | None:
     """Let a fork of this process go on as the helper of that name. Returns once it listens: None, or a sentence that says why there is none.
 
-    It is empty if that will pass by itself.
+    The sentence is empty where nobody need be told, because the next task tries again.
 
     If there is a helper of that name already, there is nothing to do.
     """
     if len(os.listdir("/proc/self/task")) > 1:
-        # A fork has none of them, but all their locks. The next task tries again, so this is nothing to tell.
+        # A fork has none of them, but all their locks.
         return ""
     said, says = os.pipe()
     try:

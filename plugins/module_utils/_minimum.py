@@ -30,6 +30,11 @@ def parse_minimum(value: object) -> int | str:
     raise ValueError('%r is neither a number of servers from 0 up nor a percentage such as "50%%"' % (value,))
 
 
+def asks_for_none(value: object) -> bool:
+    """Whether the option lets all servers go out at once. It may not have been checked yet."""
+    return str(value).rstrip("%") == "0"
+
+
 def minimum(value: int | str, servers: int) -> int:
     """How many servers C(graceful_azure_min_in_service) asks for in a backend of that many."""
     if isinstance(value, str) and value.strip().endswith("%"):

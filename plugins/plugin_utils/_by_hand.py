@@ -334,8 +334,8 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
 
 
 def _before_release(host: Json, shown: Iterable[Json]) -> Json:
-    """Sentences about the events that hold something: C(imminent), the impact may come at any time, and C(over), the event is not shown, as all are
-    if C(is_over). C(shown): what is held."""
+    """What to know about the events that hold something before anything is given back: sentences about those whose impact may come at any time (C(imminent))
+    and those that are not shown (C(over)), and whether none is shown (C(is_over)). C(shown): what is held."""
     events = host.get("events")
     started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in events or ()}
     labels, approved = {}, set()
@@ -379,8 +379,8 @@ def lines(options: Options, decided: Json, command: str, run: str, now: float) -
         unread |= silent
         if not options.release and held and not changed:
             yield from (f"    {sentence}" for sentence in of_host["imminent"] + of_host["over"])
-            going_on = "" if of_host["is_over"] else " go on with the event, and"
-            yield f"    To{going_on} give it back{'' if of_host['is_over'] else ' when that is over'}, run: {run}"
+            what = "give it back" if of_host["is_over"] else "go on with the event, and give it back when that is over"
+            yield f"    To {what}, run: {run}"
             when = "Only if you know that the impact is over" if of_host["imminent"] else "To give it back now, whatever the event does"
             yield f"    {when}, stop what starts runs, then: {release}"
     for record in decided["strays"]:

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils import _former_vari
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import UNCOUNTED
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import uncounted
 from ansible_collections.graceful.azure.plugins.plugin_utils._helper import VARIABLE as HELPER
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_address,
@@ -277,10 +277,9 @@ def read_role(
             known = {"asked": settings["restore_service"]["ask"]}
         settings["load_balancers"] = _beside(settings["load_balancers"], mistakes, unresolved, **known)
         _note(mistakes, unresolved, _file_mistakes(role, used, variables, duties))
-        least = used.get("load_balancer_min_in_service")
-        counts = [TRAFFIC[entry.provider].counts_again for entry in duties.entries if entry.traffic]
-        if least and str(least).rstrip("%") != "0" and counts and not any(counts):
-            mistakes.append(f"load_balancer_min_in_service: {UNCOUNTED}")
+        why = uncounted(used.get("load_balancer_min_in_service"), (TRAFFIC[entry.provider] for entry in duties.entries if entry.traffic))
+        if why:
+            mistakes.append(f"load_balancer_min_in_service: {why}")
     _check_machine(variables, mistakes)
     for option in (f"{role}_event_ids", "approve_event_ready_resources"):
         if variables.get(option) == []:

@@ -154,16 +154,18 @@ class AzureLoadBalancer(TrafficDuty):
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
         joining = {}
         for host, settings in asked:
-            for address in (machines.get(_key(settings)) or NOT_LOOKED_AT).result.get("addresses") or ():
-                left = _joins_in(host, address, machines[_key(settings)].result) if is_mine(settings, address) else 0.0
-                joining.update({(settings["pool"].lower(), address["name"]): left} if left > 0 else {})
+            result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+            for address in result.get("addresses") or ():
+                left = _joins_in(host, address, result) if is_mine(settings, address) else 0.0
+                if left > 0:
+                    joining[settings["pool"].lower(), address["name"]] = left
         for host, settings in asked:
             yield self.traffic(settings, host, machines, addresses, joining)
 
     def traffic(
         self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses, joining: Mapping[tuple[str, str], float] = MappingProxyType({})
     ) -> Traffic:
-        """C(joining): per pool and name of an address the seconds after which Azure must have noticed that it answers again."""
+        """C(joining): in how many seconds Azure must have noticed that a target answers again, by its pool and the name of its address."""
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         result = machine.result
         if result.get("addresses") is None:
@@ -258,9 +260,9 @@ def _serves(address: Json) -> bool:
 
 
 def _joins_in(host: Host, address: Json, look: Result) -> float:
-    """Seconds after which Azure must have noticed that a target answers again. With C(Up), it does not ask the probe.
+    """In how many seconds Azure must have noticed that a target answers again; 0 or less: it has.
 
-    What was so before the run, nobody knows.
+    With C(Up), Azure does not ask the probe. A target that this run has not seen out counts at once: nobody knows since when it answers.
     """
     back_at, at, notice = host.memory.back_at, look.get("at"), float(address.get("notice") or 0.0)
     if address["admin_state"] == UP or not (host.memory.unserved or back_at is not None):
@@ -269,7 +271,7 @@ def _joins_in(host: Host, address: Json, look: Result) -> float:
 
 
 def _server(address: Json, joins_in: float | None) -> Json:
-    """An address in its group."""
+    """An address in its group. C(joins_in): in how many seconds Azure must have noticed that it answers again, if it has not."""
     early = f"{address['name']}: Azure notices within {math.ceil(joins_in)} s that it answers" if joins_in and _serves(address) else None
     return {"server": address["name"], "in_service": _serves(address) and early is None, "backup": False, "silent": early, "early": early is not None}
 

@@ -25,6 +25,11 @@ def step_of(kind: HostDuty, options: Options, idle: bool, first: bool = False) -
     return dict(step, first=True) if first or step["name"] == BACK_NAMES[1] else step
 
 
+def comes_later(each: DrainStep | StepGroup) -> bool:
+    """Whether a step or a group comes back only when the host is in its balancers again."""
+    return bool(each.get("first")) and not ON_HOST[each["type"]].closes
+
+
 def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:
     """Whether each step waits until the host is idle, where that is not said by duties that bring traffic. C(kinds): pairs of a name and a kind."""
     found, idle = [], False

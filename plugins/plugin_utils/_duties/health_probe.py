@@ -36,6 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     why_wrong,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import LOOPBACK, fold, listed, normal_address
@@ -403,7 +404,7 @@ def _apart(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[Poole
     for found in (found for found in by_name.values() if len(found) > 1):
         single = {pool: hosts[0] for pool, hosts in found.items() if len(hosts) == 1 and "pool" not in dict(pool)}
         # The settings may have a name that the host has not told yet. Without a minimum, it does not matter.
-        alone = [(pool, host) for pool, host in single.items() if host.resource_name and str(host.settings.min_in_service).rstrip("%") != "0"]
+        alone = [(pool, host) for pool, host in single.items() if host.resource_name and not asks_for_none(host.settings.min_in_service)]
         if not alone:
             continue
         mine, host = alone[0]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, role_result
@@ -30,8 +31,6 @@ CONDITIONS = {
     "changed_meanwhile": CHANGED,
 }
 """The conditions of things in the results of looks, and what they mean for the plan."""
-UNCOUNTED = "set, and nothing counts it: a role or module that is used alone counts only where a duty is of the type haproxy, nginx or azure_load_balancer"
-"""What is wrong with a minimum in service where no duty has C(counts_again)."""
 TWO_WAYS = (
     "Set it back, and the next run goes on; or release it with the playbook graceful.azure.holds (-e holds_release=true), and it stays as it is until a run"
     " takes it out again"
@@ -211,3 +210,11 @@ class TrafficDuty(Duty):
     def judge(self, settings: BalancerSettings, direction: str, acts: Sequence[Result]) -> RoleResult:
         """The C(load_balancer_result)."""
         return role_result(True, "no load balancer knows this host")
+
+
+def uncounted(least: object, kinds: Iterable[TrafficDuty]) -> str:
+    """What is wrong with a minimum in service where none of the duties that bring traffic counts it; empty if nothing is. C(least): as it is given."""
+    counts = [kind.counts_again for kind in kinds]
+    if not least or asks_for_none(least) or not counts or any(counts):
+        return ""
+    return "set, and nothing counts it: a role or module that is used alone counts only where a duty is of the type haproxy, nginx or azure_load_balancer"

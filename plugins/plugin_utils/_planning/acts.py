@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_in, groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import comes_later, groups_in, groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
@@ -72,13 +72,8 @@ def _release(step: StepJson) -> Options:
 
 def _load_balancer(step: StepJson, host: Host, run: Run) -> Acts:
     along = [group for group in groups_out(host.settings.drain_host.steps) if group["first"]] if step.get("first") else []
-    later = _come_later(groups_in(host.settings.drain_host.steps))
+    later = [group for group in groups_in(host.settings.drain_host.steps) if comes_later(group)]
     return [*([(None, _of_steps(along, step, force=True, part="along"))] if along else []), *_balancer(host, step["state"], step, later)]
-
-
-def _come_later(groups: Sequence[StepGroup]) -> list[StepGroup]:
-    """Those of the groups that come back when the host is in its balancers again."""
-    return [group for group in groups if group["first"] and not ON_HOST[group["type"]].closes]
 
 
 def _balancer(host: Host, direction: str, step: StepJson, later: Sequence[StepGroup]) -> Acts:
@@ -190,7 +185,7 @@ def _restore_service(step: StepJson, host: Host, run: Run) -> Acts:
     # Nothing undoes these, so they only are no longer done: if another event comes now, they run again.
     undone = [given["record"] for given in steps if given.get("record") in there and given["out"] and not given["in"]]
     inner = [as_act("noted", "task_hold", name=undone, done=False, **_release(step))] if undone else []
-    later = _come_later(groups)
+    later = [group for group in groups if comes_later(group)]
     inner += _of_steps([group for group in groups if group not in later], step, hold=_release(step), undone=undone)
     # A look that saw the event gone has asked already. But what is still to be started cannot have answered.
     has_answered = host.observation.is_new and host.observation.asked and host.observation.unanswered is None and not inner

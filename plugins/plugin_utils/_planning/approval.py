@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     readiness,
     silent_for,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, knows_none, must_yield, yields_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, nobody_can_count, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
@@ -211,7 +211,7 @@ def _unsafe(event: Event, observed: Observed, leaving: set[str], going: set[str]
             continue
         if not is_fresh(host, now):
             return host.name, no(Reason(Kind.TIME, "its balancer is looked at once more"))
-        if knows_none(host):
+        if nobody_can_count(host):
             return host.name, no(*host.blind, until=yields_at(host, [event]))
         short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import comes_later
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
@@ -39,7 +39,6 @@ LET_IT_ANSWER = "start what should answer, correct graceful_azure_health_url or 
 OWN_TASKS = (
     "if that file makes this answer fail, it can never pass, and the host stays out after the event; let graceful_azure_health_url ask for another answer"
 )
-
 ASKED_TOO_EARLY = (
     "that comes back only after this answer, so the host would stay out after the event; let graceful_azure_health_url ask for another answer, or put that duty"
     " after those that bring traffic"
@@ -297,8 +296,8 @@ def dead_in_rotation(host: Host) -> Reason | None:
 
 
 def may_fail_by_us(host: Host) -> bool:
-    """Whether the host answered while it served, and only what is handed over could have changed that: by a task file of the user's that takes it out of
-    its balancer, or before it goes out.
+    """Whether the host answered while it served, and only a duty that was handed over before its balancers, or a task file of the user's that takes it out
+    of one, could have changed that.
 
     Nothing that would undo it comes before the answer is asked for after the event.
     """
@@ -311,8 +310,7 @@ def may_fail_by_us(host: Host) -> bool:
 
 def _back_later(host: Host) -> list[str]:
     """The names of the duties that come back only when the host is in its balancers again, and so after it was asked."""
-    steps = host.settings.drain_host.steps
-    return [step["name"] for step in steps if step.get("first") and step["out"] and not ON_HOST[step["type"]].closes]
+    return [step["name"] for step in host.settings.drain_host.steps if step["out"] and comes_later(step)]
 
 
 def has_own_tasks(host: Host) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none, shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CHANGED, HELD, MAINTENANCE, NOBODY, Group, Place
@@ -29,13 +29,13 @@ def must_yield(host: Host, events: Sequence[Event], now: float) -> bool:
 
 
 def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], held: bool = False) -> Reason | None:
-    """Which of the groups that share its requests would have too few servers in service without the host; None if none would.
+    """Which of the groups that share its requests would have too few servers in service without the host, or why nobody can tell; None if none would.
 
     C(leaving): names of the hosts that still serve and will not for long. C(held): of the places that are held out, as their groups are without the host
     now. A group in which the host is not by its own name is not asked: waiting brings it no other server.
     """
     seen = {place.balancer[0] for place in host.places if place.balancer}
-    if not held and host.blind and any(not kind.sees_pool and kind not in seen for kind, _settings in host.balancers) and not _is_none(host):
+    if not held and nobody_can_count(host) and any(not kind.sees_pool and kind not in seen for kind, _settings in host.balancers):
         # Nobody else counts there, neither a balancer nor whoever takes the host out.
         return host.blind[0]
     named = {place.group.key for place in host.places if place.group and place.by_name}
@@ -68,14 +68,9 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], 
     return None
 
 
-def knows_none(host: Host) -> bool:
-    """Whether nobody knows who would stay in service, because a balancer of the host cannot be read, although some must."""
-    return bool(host.blind) and not _is_none(host)
-
-
-def _is_none(host: Host) -> bool:
-    """Whether none need stay in service."""
-    return str(host.settings.min_in_service).rstrip("%") == "0"
+def nobody_can_count(host: Host) -> bool:
+    """Whether some servers must stay in service, and a balancer of the host cannot be read, so that nobody knows which would."""
+    return bool(host.blind) and not asks_for_none(host.settings.min_in_service)
 
 
 def _out_of(group: Group, hosts: Mapping[str, Host]) -> dict[str, Json]:

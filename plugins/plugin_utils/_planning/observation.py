@@ -242,7 +242,7 @@ def _note_lost_duties(host: Host, events: dict[str, Event]) -> None:
 
 
 def lost_duties(host: Host, key: str) -> list[str]:
-    """The same of one event, in sentences."""
+    """What the host was taken off for an event and the settings have no more, in sentences. C(key): the folded id of the event."""
     spots = {spot for kind, settings in host.balancers for _machine, spot in kind.spots(settings)}
     recorded = records_in(host.settings.drain_host.steps, (settings for _kind, settings in host.balancers))
     own = {kind.kind: spot for kind in TRAFFIC.values() if kind.answers_checks for _machine, spot in kind.spots({"host": host.name})}

@@ -163,11 +163,11 @@ class ArgumentError(ValueError):
 
 
 def _texts(value):
-    return isinstance(value, list) and all(isinstance(item, str) and item.strip() for item in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) and item.strip() for item in value)
 
 
 def _types(value):
-    return _texts(value) and bool(value) and {name.lower() for name in value} <= {name.lower() for name in EVENT_TYPES}
+    return _texts(value) and {name.lower() for name in value} <= {name.lower() for name in EVENT_TYPES}
 
 
 def _number(least):
@@ -176,9 +176,9 @@ def _number(least):
 
 # Per argument: its default, what it must be, and how that is said.
 ARGUMENTS = {
-    "imds_urls": (["http://169.254.169.254"], lambda value: _texts(value) and bool(value), "a list of URLs, at least one"),
+    "imds_urls": (["http://169.254.169.254"], _texts, "a list of URLs, at least one"),
     # An empty list, or a type that is none, would deliver nothing, and say nothing.
-    "resources": (None, lambda value: _texts(value) and bool(value), "a list of names, at least one"),
+    "resources": (None, _texts, "a list of names, at least one"),
     "event_types": (None, _types, f"a list of {', '.join(EVENT_TYPES)}, at least one"),
     "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
     "request_timeout": (10.0, _number(0.1), "a number of seconds from 0.1 up"),

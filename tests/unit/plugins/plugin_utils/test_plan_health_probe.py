@@ -394,7 +394,7 @@ def test_a_wrong_file_is_named_as_such_also_while_it_is_put_back():
     assert reason.startswith("the health answer (/run/out) is still to be put back; http") and wrong in reason
 
 
-def test_a_health_answer_that_is_held_is_said_to_pass_again():
+def test_a_health_answer_that_is_held_is_said_to_be_put_back():
     """Nobody says of an answer that it goes in. And that it still fails is no fault: it is being put back."""
     site = Probed()
     site.announce("e1", "web1")
