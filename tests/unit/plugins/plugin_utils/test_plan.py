@@ -2002,6 +2002,20 @@ class TestNotReadIsNotSettled:
         outcome = model.finish()
         assert not outcome["failed_run"] and model.in_rotation("web1") == ["lb1"]
 
+    def test_a_balancer_that_cannot_be_read_after_the_event_is_read_again_before_it_needs_a_person(self):
+        model = Model(balancers=("lb1", "lb2"))
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        model.down_balancers["lb2"] = {"reached": False, "error": "no route"}
+        began = model.now
+        for _pass in range(2):
+            told = model.go()["hosts"]["web1"]
+        assert (told["state"], told["reason"], told["until_is"]) == ("restoring", "balancer lb2: no route", "needs a person after")
+        assert told["until"] == began + model.settings["web1"]["restore_service"]["timeout"]
+
     @pytest.mark.parametrize("back", [False, True])
     def test_a_run_that_takes_one_step_looks_twice(self, back):
         model = Model(wait=False)

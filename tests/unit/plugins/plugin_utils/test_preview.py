@@ -149,9 +149,23 @@ def test_one_that_has_started():
     model = Model()
     model.announce("e1", "web1", status="Started")
     text = shown(model)
-    assert "Reboot e1 (vm_web1): Started" in text
+    assert "Reboot e1 (vm_web1): Started" in text and " has decided (" in text
     assert "nothing is left to approve, hosts go back when the event is gone" in text
     assert "preparing begins" not in text
+
+
+@pytest.mark.parametrize(("check", "being"), [(True, "would be put back"), (False, "is being put back")])
+def test_what_a_killed_run_began(check, being):
+    """Its rule is on record. Check mode puts nothing back."""
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda _outcome: model.posted)
+    model.start("e1")
+    model.killed()
+    assert "' has decided (when: as its hosts were prepared)" in shown(model)
+    model.over("e1")
+    model.run["check"] = check
+    assert model.go()["hosts"]["web1"]["reason"] == f"www/web1 on lb1 {being}"
 
 
 @pytest.mark.parametrize(
