@@ -62,7 +62,7 @@ options:
     description:
       - How many servers of each backend of V(haproxy), upstream of V(nginx) or pool of V(azure_load_balancer) must stay in service, a number or a percentage
         such as V(50%). If too few would stay, the host stays, too, and RV(waiting_for) says so.
-      - Without this option nothing is counted.
+      - Without this option nothing is counted. It is refused where only other duties bring traffic.
     type: str
   force:
     description:
