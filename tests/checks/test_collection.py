@@ -47,7 +47,14 @@ def test_changelog():
 
 
 def test_documentation():
-    must_pass("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", ".")
+    lint = ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", ".")
+    try:
+        must_pass(*lint)
+    except pytest.fail.Exception as failure:
+        # It writes into a folder of a random name, and takes a name that ends with an underscore for a link: 1 of 37.
+        if 'Unknown target name: "antsibull-docs-' not in str(failure):
+            raise
+        must_pass(*lint)
 
 
 def test_the_next_release_lists_what_is_new():

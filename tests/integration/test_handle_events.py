@@ -191,9 +191,9 @@ def test_another_server_goes_out_between_the_look_and_the_step(site):
     interpreter = site.folder / "python-lb1"
     other = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{site.haproxy.socket}'); s.sendall(b'set server www/web2 state maint\\n'); s.recv(9)"
     payload = site.folder / "payload"
-    interpreter.write_text(f'#!/bin/sh\ncat > {payload}\ngrep -q modules.haproxy_hold {payload} && {site.python} -c "{other}"\nexec {site.python} {payload}\n')
+    interpreter.write_text(f'#!/bin/sh\ncat > {payload}\ngrep -q haproxy_hold {payload} && {site.python} -c "{other}"\nexec {site.python} {payload}\n')
     interpreter.chmod(0o755)
-    site.write_inventory(lb1={"ansible_python_interpreter": str(interpreter)})
+    site.write_inventory(lb1={"ansible_python_interpreter": str(interpreter), "graceful_azure_helper": False})
     site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     assert site.run(handle_events_wait=False).status == 0
     assert site.admin_states() == {"web1": "ready", "web2": "maint"} and site.records() == []
@@ -316,7 +316,8 @@ def test_an_approval_that_is_never_answered_holds_up_nobody(site):
     until(lambda: list(site.records()), 60, "the record of the approval")
     run = site.finish(process)
     failed = re.findall(r"^\d\d:\d\d:\d\d \S+  web1  waiting .*\(last step failed: POST .* no whole answer within", run.output, re.MULTILINE)
-    assert len(failed) >= 2, run.output
+    # The seconds in it are no news, so it may stand in one line alone.
+    assert failed and len([request for request in site.simulator.requests() if request["Method"] == "POST"]) >= 2, run.output
     assert run.event(event_id)["outcome"] == "in_progress" and site.simulator.event(event_id)["Approvals"] == []
     # The service may have got it.
     (record,) = (json.loads(path.read_text()) for path in site.records())

@@ -98,7 +98,9 @@ def _step(last: Json, name: str) -> Json | None:
 
 def failure_of_file(name: str, facts: Json | None, last: Json) -> Json | None:
     """Why a task file of the user's own failed on a host in the former pass, if one ran there. Otherwise the variable is that of an earlier run."""
-    return (facts or {}).get("graceful_azure_failure") or None if name in (last.get("files") or ()) else None
+    # The end of a run of one step no longer names the files that are due, only those that it ran.
+    ran = {**(last.get("ran") or {}), **(last.get("files") or {})}
+    return (facts or {}).get("graceful_azure_failure") or None if name in ran else None
 
 
 def failed_files(known: Known, last: Json) -> bool:

@@ -160,4 +160,4 @@ def _close(known: Known, acted: Json, last: Json) -> Json:
         return dict(last, acted=acted, files=files, ran=ran, turns=turns, warnings=[])
     failed = any("failure" in results for results in acted.values()) or gather.failed_files(known, last)
     table = _table(last, dict(_came_of(last, acted)))
-    return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, table=table, finished=not (failed and last["once_more"]), warnings=[])
+    return dict(last, acted=acted, turns=last["to_do"], to_do=None, files={}, ran=ran, table=table, finished=not (failed and last["once_more"]), warnings=[])

@@ -57,9 +57,21 @@ def test_a_task_file_that_failed_in_an_earlier_run_has_not_failed_in_this_one():
     assert failure_of_file("web0", known["web0"], {"number": 3, "files": {}}) is None and not failed_files(known, {"number": 3, "files": {}})
     last = {"number": 3, "files": {"web0": {"record": "way_out"}}}
     assert failure_of_file("web0", known["web0"], last)["message"] == "no" and failed_files(known, last)
+    # A run of one step that goes on because of it.
+    went_on = {"number": 3, "files": {}, "ran": {"web0": ["way_out"]}}
+    assert failure_of_file("web0", known["web0"], went_on)["message"] == "no"
     # The file itself begins with what has not failed.
     begun, _included = yaml.safe_load((TASKS / "file.yml").read_text())[0]["block"]
     assert begun["ansible.builtin.set_fact"]["graceful_azure_failure"] == {} and failure_of_file("web0", {"graceful_azure_failure": {}}, last) is None
+
+
+def test_a_run_of_one_step_that_goes_on_knows_that_its_task_file_failed():
+    """Otherwise nobody is told, and it tries again until its time is over."""
+    known = {"web0": {"graceful_azure_failure": {"pass": 3, "message": "no"}}}
+    of_table = {"preview": ["web0: draining"], "unread": {}, "told": [], "faults": [], "hosts": {}}
+    last = {"number": 3, "files": {"web0": {"record": "way_out"}}, "turns": {"web0": []}, "to_do": {"web0": []}, "once_more": True, **of_table}
+    closed = one_pass(known, dict(last, seen={"hosts": {}, "balancers": {}}, settings={}), (), 1000.0, "/nowhere")
+    assert not closed["finished"] and not closed["files"] and failure_of_file("web0", known["web0"], closed)["message"] == "no"
 
 
 def begin(names, check_mode=False, **args):
