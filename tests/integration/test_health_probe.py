@@ -321,7 +321,7 @@ def test_a_rehearsal_waits_until_the_balancer_must_have_noticed(make_site):
     # Nobody else would serve.
     site.file("web2").touch()
     run = site.run("rehearse")
-    assert run.status == 2 and "web1: 1 of 2 in service in the pool www (" in run.output, run.output
+    assert run.status == 2 and "web1: not begun: 1 of 2 in service in the pool www (" in run.output, run.output
     assert not site.fails("web1") and site.records() == []
     site.file("web2").unlink()
     until(lambda: all(site.up(name) for name in site.names), patient(60), "all up")
