@@ -287,7 +287,7 @@ class TestEvents:
         most = 0
         process = site.start("handle_events", handle_events_timeout=patient(300))
         while process.poll() is None and not all("Completed" in site.simulator.statuses(event_id) for event_id in ids):
-            most = max(most, sum("cluster" in path.name for path in site.records()))
+            most = max(most, sum(path.name.startswith("cluster") for path in site.records()))
             time.sleep(0.05)
         run = site.finish(process, 320)
         assert run.status == 0, run.output
