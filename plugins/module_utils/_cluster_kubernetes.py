@@ -92,8 +92,8 @@ class Kubernetes(Member):
         super().__init__(options, tools)
         self._name = options.get("node") or platform.node().lower()
         self._api: _Api | None = None
-        # Whether a static pod of etcd runs on the node, as the last look found it.
-        self._has_etcd = False
+        # Whether the node may have a vote in etcd, as the last look found it: by a label, or by a static pod.
+        self._may_vote = False
         # Why pods were not evicted in this call, by uid.
         self._refusals: dict[str, str] = {}
 
@@ -118,6 +118,7 @@ class Kubernetes(Member):
         ours, cordoned = _is_ours(node), _is_cordoned(node)
         if not ours:
             self._check_machine(node)
+        self._may_vote = bool(_roles(node))
         foreign = None
         if cordoned and not ours:
             foreign = "Node %s is cordoned, and not by graceful.azure." % self._name
@@ -140,8 +141,7 @@ class Kubernetes(Member):
 
     def still_needed(self, seen: Seen) -> str | None:
         # A node that is cordoned goes on voting.
-        own = self._node()
-        if not (self._has_etcd or _roles(own)):
+        if not self._may_vote:
             return None
         nodes = {node["metadata"]["name"]: node for node in self._nodes()}
         path = "/api/v1/pods?labelSelector=" + quote(ETCD_PODS, safe="")
@@ -225,7 +225,7 @@ class Kubernetes(Member):
         for pod in pods:
             if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
                 raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
-        self._has_etcd = any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get("component") == "etcd" for pod in pods)
+        self._may_vote |= any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get("component") == "etcd" for pod in pods)
         return [pod for pod in pods if not _stays(pod)]
 
     def _change(self, node: Thing, annotations: Mapping[str, str | None], unschedulable: bool | None) -> bool:
