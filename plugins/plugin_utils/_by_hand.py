@@ -344,16 +344,14 @@ def _before_release(host: Json, shown: Iterable[Json]) -> Json:
             labels[fold(event_id)] = _label(event_id, told)
             if record["held"] == f"task {APPROVED}":
                 approved.add(fold(event_id))
-    over = [] if events is None else [event_id for event_id in labels if event_id not in started]
-    imminent = {}
-    for event_id in labels:
-        if event_id not in over and (started.get(event_id) or event_id in approved or events is None):
-            imminent[event_id] = "has started" if started.get(event_id) else "was approved" if event_id in approved else "may have started"
-    return {
-        "imminent": [f"{labels[event_id]} {why}: the impact may come at any time, so leave it out." for event_id, why in imminent.items()],
-        "is_over": len(over) == len(labels),
-        "over": [f"{labels[event_id]} is no longer shown by its metadata service." for event_id in over],
-    }
+    imminent, over = [], []
+    for event_id, label in labels.items():
+        if events is not None and event_id not in started:
+            over.append(f"{label} is no longer shown by its metadata service.")
+        elif started.get(event_id) or event_id in approved or events is None:
+            why = "has started" if started.get(event_id) else "was approved" if event_id in approved else "may have started"
+            imminent.append(f"{label} {why}: the impact may come at any time, so leave it out.")
+    return {"imminent": imminent, "over": over, "is_over": len(over) == len(labels)}
 
 
 def lines(options: Options, decided: Json, command: str, run: str, now: float) -> Iterator[str]:

@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold, last_part
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -264,10 +264,9 @@ def _joins_in(host: Host, address: Json, look: Result) -> float:
 
     With C(Up), Azure does not ask the probe. A target that this run has not seen out counts at once: nobody knows since when it answers.
     """
-    back_at, at, notice = host.memory.back_at, look.get("at"), float(address.get("notice") or 0.0)
-    if address["admin_state"] == UP or not (host.memory.unserved or back_at is not None):
+    if address["admin_state"] == UP:
         return 0.0
-    return notice if host.memory.unserved or at is None or back_at is None else notice - (at - back_at)
+    return notices_in(host, look, float(address.get("notice") or 0.0), math.inf if host.memory.back_at is None else 0.0)
 
 
 def _server(address: Json, joins_in: float | None) -> Json:

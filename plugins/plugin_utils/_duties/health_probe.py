@@ -40,7 +40,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import ask
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import LOOPBACK, fold, listed, normal_address
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -492,16 +492,9 @@ def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
 
 def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:
     """Seconds after which the balancer must have noticed that a host answers again. Where another run has seen it come back, the host itself tells that."""
-    back_at, at = host.memory.back_at, look.get("at")
-    if host.memory.unserved:
-        passing_for = 0.0
-    elif back_at is None or at is None:
-        # None: it fails, or was not looked at.
-        known = look.get("passing_for")
-        passing_for = math.inf if known is None else float(known)
-    else:
-        passing_for = at - back_at
-    return float(settings["notice"]) - passing_for
+    known = look.get("passing_for")
+    # None: it fails, or was not looked at.
+    return notices_in(host, look, float(settings["notice"]), math.inf if known is None else float(known))
 
 
 def _passes(look: Result) -> bool:

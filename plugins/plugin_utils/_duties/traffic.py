@@ -212,6 +212,16 @@ class TrafficDuty(Duty):
         return role_result(True, "no load balancer knows this host")
 
 
+def notices_in(host: Host, look: Result, notice: float, otherwise: float) -> float:
+    """In how many seconds a balancer that asks a host must have noticed that it answers again; 0 or less: it has.
+
+    C(notice): the seconds that it takes. C(otherwise): for how many seconds the host has answered, if this run does not know when it came back.
+    """
+    back_at, at = host.memory.back_at, look.get("at")
+    answering_for = 0.0 if host.memory.unserved else otherwise if back_at is None or at is None else at - back_at
+    return notice - answering_for
+
+
 def uncounted(least: object, kinds: Iterable[TrafficDuty]) -> str:
     """What is wrong with a minimum in service where none of the duties that bring traffic counts it; empty if nothing is. C(least): as it is given."""
     counts = [kind.counts_again for kind in kinds]

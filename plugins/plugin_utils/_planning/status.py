@@ -327,11 +327,15 @@ def _is_going_out(decided: Decided, host: Host) -> bool:
     return bool(step and step.role == "load_balancer")
 
 
+def _being(decided: Decided) -> str:
+    """How a phrase begins about what this pass does, or a run would do."""
+    return "would be" if decided.observed.run.check else "is being"
+
+
 def _why_draining(decided: Decided, host: Host, event: Event, until: float | None) -> tuple[Reason, ...]:
     step = decided.step(host)
-    being = "would be" if decided.observed.run.check else "is being"
     if _is_going_out(decided, host):
-        return (Reason(Kind.ACT, f"{being} taken out of its balancer"),)
+        return (Reason(Kind.ACT, f"{_being(decided)} taken out of its balancer"),)
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     # A killed run may have used up the time. Whether the host is drained is not known before this run has counted.
@@ -372,15 +376,10 @@ def _status_after(decided: Decided, host: Host, event: Event) -> Status:
     if event.key not in host.held_ids or event.key in host.approved_ids:
         return _status_without_hold(host, event, observed)
     step = decided.step(host)
-    being = "would be put back" if observed.run.check else "is being put back"
-    is_going_back = step is not None and step.role == "restore_service"
+    going_back = f"{_being(decided)} put back" if step and step.role == "restore_service" else ""
     held = reasons(
-        Kind.ACT if is_going_back else Kind.STATE,
-        (
-            place.still_out or f"{place.name} {being if is_going_back else place.balancer[0].still_out}"
-            for place in host.places
-            if place.name and place.condition == HELD
-        ),
+        Kind.ACT if going_back else Kind.STATE,
+        (place.still_out or f"{place.name} {going_back or place.balancer[0].still_out}" for place in host.places if place.name and place.condition == HELD),
     )
     if not host.was_read:
         return Status("unobserved", (silence, *held))
