@@ -118,7 +118,8 @@ class Live:
         self.lines = lines
         self.parts = {}  # a function for each heading, which returns what was recorded until now
         self.ended = False
-        self.asked = None  # when the page was last given its data
+        self.asked = None  # when the page last asked for its data
+        self.complete = threading.Event()  # a page was given all there is
         self.server = None
         self.trouble = None
 
@@ -152,11 +153,8 @@ class Live:
     def end(self):
         """Marks all as complete. A page that is open gets the time to ask for that."""
         self.ended = True
-        now = time.monotonic()
-        if self.asked is None or now - self.asked > FORGOTTEN_SECONDS:
-            return
-        while self.asked < now and time.monotonic() - now < FORGOTTEN_SECONDS:
-            time.sleep(0.05)
+        if self.asked is not None and time.monotonic() - self.asked <= FORGOTTEN_SECONDS:
+            self.complete.wait(FORGOTTEN_SECONDS)
 
     def state(self):
         """The data of the page."""
@@ -194,8 +192,13 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/":
             self._answer("text/html; charset=utf-8", self.server.page)
         elif self.path == "/state":
-            self._answer("application/json", json.dumps(self.server.live.state()).encode())
-            self.server.live.asked = time.monotonic()
+            live = self.server.live
+            # Before the answer: whoever has read it is known to be there.
+            live.asked = time.monotonic()
+            state = live.state()
+            self._answer("application/json", json.dumps(state).encode())
+            if state["ended"]:
+                live.complete.set()
         else:
             self.send_error(404)
 

@@ -181,11 +181,14 @@ def test_without_a_page_all_goes_on(tmp_path, monkeypatch):
         page.end()
 
 
-def test_the_end_waits_for_a_page_that_is_open_and_for_no_other(page, monkeypatch):
+def test_the_end_does_not_wait_for_a_page_that_nobody_has_opened(page):
     begin = time.monotonic()
     page.end()
     assert time.monotonic() - begin < live.FORGOTTEN_SECONDS
-    page.ended = False
+
+
+def test_the_end_waits_for_a_page_that_is_open(page, monkeypatch):
+    monkeypatch.setattr(live, "FORGOTTEN_SECONDS", patient(5))
     get(page, "state")
     states = []
 
@@ -193,15 +196,31 @@ def test_the_end_waits_for_a_page_that_is_open_and_for_no_other(page, monkeypatc
         until(lambda: page.ended, 5, "the page has ended", pause=0.2)
         states.append(json.loads(get(page, "state")))
 
-    asker, begin = threading.Thread(target=ask), time.monotonic()
+    asker = threading.Thread(target=ask)
     asker.start()
     page.end()
-    assert page.asked > begin
+    assert page.complete.is_set()
     asker.join()
     assert states[0]["ended"]
-    # A page that was closed meanwhile does not hold it up for long.
+
+
+def test_a_page_that_was_closed_meanwhile_does_not_hold_the_end_up_for_long(page, monkeypatch):
     monkeypatch.setattr(live, "FORGOTTEN_SECONDS", 0.3)
     get(page, "state")
     begin = time.monotonic()
     page.end()
     assert time.monotonic() - begin < patient(5)
+    assert not page.complete.is_set()
+
+
+def test_who_has_read_an_answer_is_known_to_be_there(page, monkeypatch):
+    """However late the thread that answered goes on."""
+    answer = live._Handler._answer
+
+    def slow(handler, *arguments):
+        answer(handler, *arguments)
+        time.sleep(0.5)
+
+    monkeypatch.setattr(live._Handler, "_answer", slow)
+    get(page, "state")
+    assert page.asked is not None
