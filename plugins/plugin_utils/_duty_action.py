@@ -24,8 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.machine imp
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import uncounted
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, uncounted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import plain_paths, run_module
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
@@ -150,7 +149,7 @@ class ActAction(DutyAction):
             names = list(dict.fromkeys(name for place in places if place.entry.duty.of_balancer for name in place.entry.options["hosts"]))
             known = f"the balancers of these duties are {', '.join(names)}" if names else "none of these duties has hosts"
             yield f"delegate_to: nothing of these duties is done on {delegated}; {known}."
-        why = uncounted(args.get("min_in_service"), (TRAFFIC[place.entry.duty.type] for place in places if place.entry.duty.type in TRAFFIC))
+        why = uncounted(args.get("min_in_service"), (place.entry.duty.type for place in places if place.entry.duty.type in TRAFFIC))
         if why:
             yield f"min_in_service: {why}."
         counted = [entry.duty.type for entry in here if entry.duty.type in TRAFFIC and TRAFFIC[entry.duty.type].needs_ports]

@@ -24,9 +24,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
 from ansible_collections.graceful.azure.plugins.plugin_utils import _former_variables as former
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import listed
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, uncounted
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import uncounted
 from ansible_collections.graceful.azure.plugins.plugin_utils._helper import VARIABLE as HELPER
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_address,
@@ -277,7 +276,7 @@ def read_role(
             known = {"asked": settings["restore_service"]["ask"]}
         settings["load_balancers"] = _beside(settings["load_balancers"], mistakes, unresolved, **known)
         _note(mistakes, unresolved, _file_mistakes(role, used, variables, duties))
-        why = uncounted(used.get("load_balancer_min_in_service"), (TRAFFIC[entry.provider] for entry in duties.entries if entry.traffic))
+        why = uncounted(used.get("load_balancer_min_in_service"), (entry.provider for entry in duties.entries if entry.traffic))
         if why:
             mistakes.append(f"load_balancer_min_in_service: {why}")
     _check_machine(variables, mistakes)

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import AzureLoadBalancer
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.cluster import Cluster
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
@@ -34,6 +37,15 @@ ON_HOST: dict[str, HostDuty] = {duty.name: duty for duty in (Service(), Tasks(),
 def types() -> dict[str, Duty]:
     """All of them, by the values of C(type)."""
     return {**{name: duty for name, duty in TRAFFIC.items() if name not in (CUSTOM, NONE)}, **ON_HOST}
+
+
+def uncounted(least: object, providers: Iterable[str]) -> str:
+    """What is wrong with a minimum in service where none of these duties that bring traffic counts it; empty if nothing is. C(least): as it is given."""
+    counts = [TRAFFIC[provider].counts_again for provider in providers]
+    if not least or asks_for_none(least) or not counts or any(counts):
+        return ""
+    *others, last = (name for name, duty in TRAFFIC.items() if duty.counts_again)
+    return f"set, and nothing counts it: a role or module that is used alone counts only where a duty is of the type {', '.join(others)} or {last}"
 
 
 def settings_of(provider: str, options: Options, host: str, address: str | None = None) -> BalancerSettings:

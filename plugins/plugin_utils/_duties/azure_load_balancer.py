@@ -9,7 +9,6 @@ Azure is asked and changed from the controller. The records are tags of the load
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -19,8 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_access impor
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import DOWN, OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold, last_part
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim, TrafficDuty, notices_in
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold, last_part, normal_address
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, TrafficDuty, left_as_it_is, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -40,13 +39,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-
-
-def is_ip_address(text: object) -> bool:
-    try:
-        return bool(ipaddress.ip_address(str(text)))
-    except ValueError:
-        return False
 
 
 def pool_name(settings: BalancerSettings) -> str:
@@ -73,7 +65,7 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
     if len(mine) > 1:
         yield f"{place_name(settings)}: {len(mine)} addresses have it ({', '.join(each['name'] for each in mine)}); name one in the option address"
     if not mine:
-        by_ip = is_ip_address(settings["server"])
+        by_ip = normal_address(settings["server"])
         there = ", ".join(
             f"{each['name']} ({each['ip_address'] or 'IP address not known'})" if by_ip else each["name"]
             for each in result["addresses"]
@@ -123,14 +115,8 @@ class AzureLoadBalancer(TrafficDuty):
     def completed(self, options: Options, host: str, address: str | None) -> Options:
         if options.get("address") or options.get("ip_address"):
             return options
-        known = next((str(name) for name in (address, host) if is_ip_address(name)), None)
+        known = next((name for name in (address, host) if name and normal_address(str(name))), None)
         return dict(options, ip_address=known) if known else dict(options, address=host)
-
-    def mistakes(self, options: Options) -> Iterator[tuple[str, str]]:
-        yield from super().mistakes(options)
-        ip_address = options.get("ip_address")
-        if ip_address and not is_ip_address(ip_address):
-            yield "ip_address", f"{ip_address!r} is not an IP address"
 
     def known_by(self, settings: BalancerSettings) -> str:
         return str(next(iter(settings["known_as"])))
@@ -306,5 +292,5 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         pools=(Pool(AZURE_PROBE),),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != UP,
-        conflict=f"somebody else set {label} to {address['admin_state']}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
+        conflict=left_as_it_is(f"set {label} to {address['admin_state']}") if condition == CHANGED else "",
     )

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -191,7 +191,7 @@ class Haproxy(ServersDuty):
     options = OPTIONS
     look_module = "haproxy_info"
     told_apart = ("backend", "server")
-    left = now = "admin_state"
+    left_key = now_key = "admin_state"
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"
         " give the socket of its HAProxy in the option socket. If that HAProxy is gone for good, nothing is held any more:"
@@ -452,7 +452,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         checked=server["checked"],
         health=BALANCER if server["checked"] else CONNECTION,
         returns=_returns(server),
-        conflict=f"somebody else set {label} to {state}{_expected(server)}: left as it is. {TWO_WAYS}" if condition == CHANGED else "",
+        conflict=left_as_it_is(f"set {label} to {state}{_expected(server)}") if condition == CHANGED else "",
         note=_note(label, server, leads_to),
     )
 

@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_of, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, Claim
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
@@ -123,7 +123,7 @@ class Nginx(ServersDuty):
     look_module = "nginx_info"
     by_others = "has {state} in its line"
     told_apart = ("context", "upstream", "server", "file")
-    left, now = "line", "text"
+    left_key, now_key = "line", "text"
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"
         " the file again. If the file is of no more use, nothing is held any more: delete the record."
@@ -373,4 +373,4 @@ def _must_go_out(server: Json, condition: str) -> bool:
 
 def _conflict(label: str, server: Json) -> str:
     told = f" to {server['text']!r}, and {server['left']!r} was expected" if server.get("text") and server.get("left") else ""
-    return f"somebody else changed {label}{told}: left as it is. {TWO_WAYS}"
+    return left_as_it_is(f"changed {label}{told}")

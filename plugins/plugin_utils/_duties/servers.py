@@ -30,8 +30,8 @@ class ServersDuty(TrafficDuty):
     look_module = ""
     told_apart: tuple[str, ...] = ()
     """The fields that tell a server from all others, in the results of looks and in the subjects of records."""
-    left, now = "", ""
-    """Where a record says how a server was left, and a look how it is."""
+    left_key, now_key = "", ""
+    """Under what a record says how a server was left, and a look how it is."""
 
     def keys(self, settings: BalancerSettings) -> list[tuple[str, str]]:
         """The machines of a host's balancers, each with its key: the machine's inventory name, and which balancer there."""
@@ -104,13 +104,13 @@ class ServersDuty(TrafficDuty):
         subject = record["subject"]
         for server in look.get("servers") or ():
             if all(server[key] == subject[key] for key in self.told_apart) and CONDITIONS.get(server["condition"]) == CHANGED:
-                return str(record["left"][self.left]), str(server[self.now])
+                return str(record["left"][self.left_key]), str(server[self.now_key])
         return None
 
     def said(self, settings: BalancerSettings, acts: Sequence[Result]) -> list[str]:
         """Phrases: what is held, and where."""
-        held = any(server["held_by"] for server in gathered(acts, "servers"))
-        return [f"{settings['server']} is {'held' if held else 'not held'}", *(f"({state})" for act in acts for state in self.states(settings, act))]
+        is_held = any(server["held_by"] for server in gathered(acts, "servers"))
+        return [f"{settings['server']} is {'held' if is_held else 'not held'}", *(f"({state})" for act in acts for state in self.states(settings, act))]
 
 
 def other_than(host: Host, names: Iterable[str]) -> str | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, role_result
@@ -212,6 +211,11 @@ class TrafficDuty(Duty):
         return role_result(True, "no load balancer knows this host")
 
 
+def left_as_it_is(by_others: str) -> str:
+    """The sentences about what somebody else has changed while it was held. C(by_others): what was done to what, and what was expected."""
+    return f"somebody else {by_others}: left as it is. {TWO_WAYS}"
+
+
 def notices_in(host: Host, look: Result, notice: float, otherwise: float) -> float:
     """In how many seconds a balancer that asks a host must have noticed that it answers again; 0 or less: it has.
 
@@ -220,11 +224,3 @@ def notices_in(host: Host, look: Result, notice: float, otherwise: float) -> flo
     back_at, at = host.memory.back_at, look.get("at")
     answering_for = 0.0 if host.memory.unserved else otherwise if back_at is None or at is None else at - back_at
     return notice - answering_for
-
-
-def uncounted(least: object, kinds: Iterable[TrafficDuty]) -> str:
-    """What is wrong with a minimum in service where none of the duties that bring traffic counts it; empty if nothing is. C(least): as it is given."""
-    counts = [kind.counts_again for kind in kinds]
-    if not least or asks_for_none(least) or not counts or any(counts):
-        return ""
-    return "set, and nothing counts it: a role or module that is used alone counts only where a duty is of the type haproxy, nginx or azure_load_balancer"

@@ -100,7 +100,7 @@ def _table(planned: Json, done: Mapping[str, str] | None = None) -> list[str]:
     wrong. C(done): per host what came of the step that followed the last pass."""
     done = done or {}
     lines = [*(planned["preview"] or _outcomes(planned, done)), *not_looked_at(planned["unread"], planned["told"])]
-    # What came of a step stands in the place of what was wrong before.
+    # Where the table says what came of a host's step, it no longer has the fault, which follows then.
     return [*lines, *(fault["text"] for fault in planned["faults"] if not fault["in_table"] or not done.keys().isdisjoint(fault["hosts"]))]
 
 

@@ -23,12 +23,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 REMINDER = 15.0
 """Seconds after which a host's line is shown again although nothing changed. Later it is a quarter of the time that the host has waited."""
-LONGEST_REMINDER = 300.0
 REMINDER_OF_SECONDS = 60.0
-"""The least of these times if only seconds have passed in its reason."""
+"""The same where only seconds have passed in its reason."""
+LONGEST_REMINDER = 300.0
+"""The most that both become."""
 REMINDER_OF_FAULT = 60.0
-"""The same for a fault. Later it is half of the time for which the fault has stood."""
+"""Seconds after which a fault is told again. Later it is half of the time for which the fault has stood."""
 LONGEST_REMINDER_OF_FAULT = 3600.0
+"""The most that this becomes."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _distance(decision: Json, now: float) -> float:
 def _is_due(decision: Json, before: Json | None, now: float) -> bool:
     """Whether what was told of a host is told again, since it has been so for long."""
     state = decision["state"]
-    if not before or state in ("in_service", "restored") or decision["kind"] == Kind.LOOK.value:
+    if not before or state in story.SERVING or decision["kind"] == Kind.LOOK.value:
         return False
     if state == "unobserved" and not decision["event"]:
         return False  # it may be off for days

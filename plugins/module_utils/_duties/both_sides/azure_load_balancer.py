@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, in_rotation
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, in_rotation, normal_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,8 @@ def option_mistakes(name: str, options: Mapping[str, Any]) -> Mistakes:
         yield "pool", "%r is not a resource id such as %s" % (options["pool"], POOL_EXAMPLE)
     if options.get("address") and options.get("ip_address"):
         yield "address", "excludes ip_address; give one of them"
+    if options.get("ip_address") and normal_address(options["ip_address"]) is None:
+        yield "ip_address", "%r is not an IP address" % options["ip_address"]
     yield from access_mistakes(options)
 
 

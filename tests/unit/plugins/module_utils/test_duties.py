@@ -87,6 +87,7 @@ class TestEntries:
             (dict(PROBE, peer=["lb"]), "duties[0].peer: "),
             (dict(AZURE, pool="web"), "duties[0].pool: 'web' is not a resource id such as /subscriptions/"),
             (dict(AZURE, ip_address="10.0.0.4"), "duties[0].address: excludes ip_address; give one of them."),
+            (dict(AZURE, address=None, ip_address="web1"), "duties[0].ip_address: 'web1' is not an IP address."),
             (dict(AZURE, secret="x"), "duties[0]: there is no option secret;"),
             (dict(AZURE, arm_url="http://a"), "duties[0].arm_url: 'http://a' does not begin with https://; tokens are sent there."),
             ({"type": "tasks"}, "duties[0]: neither out nor back is set; give at least one task file."),
