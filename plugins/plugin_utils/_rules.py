@@ -71,6 +71,8 @@ _KNOWN: Rule = {**_DEFAULTS, "name": "built-in: known event type"}
 _UNKNOWN: Rule = {**_DEFAULTS, "name": "built-in: unknown event type", "action": "prepare"}
 UNASKED: Rule = {**_DEFAULTS, "name": "built-in: a rule cannot be asked of it", "action": "prepare"}
 """Decides if one of the user's rules cannot be evaluated for an event."""
+KEPT = "when its hosts were prepared"
+"""Stands for the expression of a rule that decided in a former run, and is known by what was held then."""
 BUILT_IN = tuple(rule["name"] for rule in (_KNOWN, _UNKNOWN, UNASKED))
 
 
@@ -144,4 +146,4 @@ def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
 
 def kept_rule(details: Json) -> Rule:
     """The rule that decided when a hold was put, as far as the details of the hold say."""
-    return {**_DEFAULTS, "name": str(details.get("rule")), "when": "as its hosts were prepared", "action": details["action"]}
+    return {**_DEFAULTS, "name": str(details.get("rule")), "when": KEPT, "action": details["action"]}

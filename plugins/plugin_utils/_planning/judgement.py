@@ -158,12 +158,15 @@ def _connections(host: Host) -> list[str]:
         return []  # a silent host is busy in any case
     if host.observation.connections is None:
         return [f"its connections cannot be counted: {host.why_silent}"]
-    uncounted = host.not_counted_yet
-    is_out = uncounted and host.places and not host.in_rotation and not host.blind
-    new = [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in uncounted]
-    return [*new, *host.uncounted] + [
+    return [*why_not_counted_yet(host), *host.uncounted] + [
         f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}" for connection in connections_of(host)
     ]
+
+
+def why_not_counted_yet(host: Host) -> list[str]:
+    """Sentences about the ports whose connections the next look counts."""
+    is_out = host.places and not host.in_rotation and not host.blind
+    return [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
 
 
 def connections_of(host: Host) -> list[Json]:

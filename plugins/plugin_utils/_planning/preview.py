@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision, Statuses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, words
-from ansible_collections.graceful.azure.plugins.plugin_utils._rules import BUILT_IN, Rule
+from ansible_collections.graceful.azure.plugins.plugin_utils._rules import BUILT_IN, KEPT, Rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration
 
 _ACTIONS = {
@@ -134,11 +134,15 @@ def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
     because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
-    if event.started and rule["action"] != "ignore":
-        yield f"rule {rule['name']!r} has decided{because}"
+    is_past = event.started and rule["action"] != "ignore"
+    decides = "has decided" if is_past else "decides"
+    if rule["when"] == KEPT:
+        decides, because = "decided", f", {KEPT}"
+    if is_past:
+        yield f"rule {rule['name']!r} {decides}{because}"
         yield "nothing is left to approve, hosts go back when the event is gone"
         return
-    yield f"rule {rule['name']!r} decides{because}: {_ACTIONS[rule['action']]}"
+    yield f"rule {rule['name']!r} {decides}{because}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":
         return
     if event.prepares:

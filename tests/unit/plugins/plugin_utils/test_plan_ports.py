@@ -65,6 +65,17 @@ def test_a_connection_to_the_port_of_the_balancers_line_keeps_the_host_from_bein
     model.until(lambda outcome: model.posted, 3)
 
 
+def test_ports_that_the_next_look_counts_are_no_matter_once_the_event_has_started():
+    """A new run learns the ports from the balancers, and asks for them from its second pass on."""
+    model = Told()
+    model.announce("e1", "web1")
+    model.until(lambda _outcome: model.posted)
+    model.start("e1")
+    model.killed()
+    decided = model.go()["hosts"]["web1"]
+    assert (decided["state"], decided["reason"]) == ("started", "stays out until Azure says that the event is over")
+
+
 def test_when_its_time_is_over_the_line_says_how_to_find_the_clients():
     model = Told(drain_host={"timeout": 10.0})
     model.announce("e1", "web1")

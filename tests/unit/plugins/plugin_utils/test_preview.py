@@ -162,7 +162,7 @@ def test_what_a_killed_run_began(check, being):
     model.until(lambda _outcome: model.posted)
     model.start("e1")
     model.killed()
-    assert "' has decided (when: as its hosts were prepared)" in shown(model)
+    assert "' decided, when its hosts were prepared" in shown(model)
     model.over("e1")
     model.run["check"] = check
     assert model.go()["hosts"]["web1"]["reason"] == f"www/web1 on lb1 {being}"
