@@ -54,9 +54,12 @@ def _looked_at(observed: Observed) -> str:
 
 
 def _counted(observed: Observed) -> Iterator[str]:
-    """Lines about the ports whose connections are counted because a balancer leads there. Those that the settings name are no news."""
+    """Lines about the ports whose connections are counted: because a balancer leads there (those that the settings name are no news), or for several hosts."""
     alike: dict[tuple[str, str], list[str]] = {}
+    counting: dict[tuple[str | None, int], list[str]] = {}
     for host in observed.hosts.values():
+        for port in host.ports if host.network else ():
+            counting.setdefault((host.network, port), []).append(host.name)
         if host.ports and host.is_told_its_ports:
             leading = dict.fromkeys(place.machine for place in host.places if not place.ports.isdisjoint(host.ports))
             ports = f"port{'s' if len(host.ports) > 1 else ''} {', '.join(map(str, host.ports))}"
@@ -64,6 +67,9 @@ def _counted(observed: Observed) -> Iterator[str]:
     for (ports, balancers), names in alike.items():
         leads = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there"
         yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports would choose others)"
+    for (_network, port), names in counting.items():
+        if len(names) > 1:
+            yield f"{', '.join(names)} are on one machine: on port {port}, each counts the clients of the others, too. Give each a port of its own"
 
 
 def not_looked_at(unread: Mapping[str, str], told: Collection[str]) -> list[str]:

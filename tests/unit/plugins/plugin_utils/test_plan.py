@@ -194,6 +194,18 @@ def test_approved_only_after_two_idle_looks():
     assert len(model.posted) == 1
 
 
+def test_a_host_that_is_out_already_is_not_said_to_go_out():
+    """Its record is written for a second event."""
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.killed()
+    model.announce("e2", "web1", event_type="Freeze")
+    reasons = [model.go()["hosts"]["web1"]["reason"] for _pass in range(3)]
+    assert "out of its balancer, and its record there is being completed" in reasons
+    assert not any("taken out" in reason for reason in reasons)
+
+
 class TestReloadThatKeepsTheState:
     """load-server-state-from-file: the server stays out, in another process."""
 

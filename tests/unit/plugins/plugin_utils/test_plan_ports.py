@@ -255,6 +255,13 @@ class TestCheckMode:
         assert (one, two) == (self.SAID.replace(", web2", ""), self.SAID.replace("web1, web2", "web2").replace("8080", "9090"))
         assert model.outcome["hosts"]["web1"]["step"] and model.steps == []
 
+    def test_hosts_on_one_machine_with_the_same_port(self, monkeypatch):
+        look = Told.observe_host
+        monkeypatch.setattr(Told, "observe_host", lambda model, name: dict(look(model, name), network="vm1"))
+        assert self.run(Told(wait=False))[2:] == [
+            "web1, web2 are on one machine: on port 8080, each counts the clients of the others, too. Give each a port of its own"
+        ]
+
     def test_what_cannot_be_counted_is_told(self):
         model = Told(wait=False)
         model.hosts["web1"]["uncounted"] = [UNHEARD]
