@@ -350,7 +350,7 @@ def _before_release(host: Json, shown: Iterable[Json]) -> Json:
             over.append(f"{label} is no longer shown by its metadata service.")
         elif started.get(event_id) or event_id in approved or events is None:
             why = "has started" if started.get(event_id) else "was approved" if event_id in approved else "may have started"
-            imminent.append(f"{label} {why}: the impact may come at any time, so leave it out.")
+            imminent.append(f"{label} {why}: the impact may come at any time, so leave the host out.")
     return {"imminent": imminent, "over": over, "is_over": len(over) == len(labels)}
 
 
@@ -396,7 +396,7 @@ def _line(record: Json, now: float) -> str:
     kind, _blank, name = record["held"].partition(" ")
     where = next((f" ({record[key]})" for key in ("socket", "file") if record.get(key, "none") != "none"), "")
     change = [
-        f"was {_words(record['found'][key])}, was set to {_words(left)}" for key, left in record["left"].items() if record["found"].get(key, left) != left
+        f"was set to {_words(left)} (before: {_words(record['found'][key])})" for key, left in record["left"].items() if record["found"].get(key, left) != left
     ]
     return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {_events(record, now)}'])}"
 

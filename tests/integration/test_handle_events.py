@@ -357,7 +357,7 @@ def test_holds_warns_of_an_impact_that_may_come(site):
     until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the approval")
     site.kill(process)
     shown = site.run("holds")
-    assert f"Reboot {event_id} has started: the impact may come at any time, so leave it out." in shown.output, shown.output
+    assert f"Reboot {event_id} has started: the impact may come at any time, so leave the host out." in shown.output, shown.output
     assert "To go on with the event, and give it back when that is over, run: " in shown.output, shown.output
     site.simulator.complete(event_id)
     assert site.run().status == 0

@@ -226,7 +226,7 @@ def _status(decided: Decided, host: Host, event: Event) -> Status:
             return Status("needs_person", host.blind, event.not_before_at)
         state = _state_so_far(host, event)
         # A run before this one may have taken it out.
-        unknown = [Reason(Kind.BALANCER, "whether it is out is not known yet")] if state == "waiting" else []
+        unknown = [Reason(Kind.BALANCER, f"whether {host.name} is out is not known yet")] if state == "waiting" else []
         return Status(state, (*host.blind, *unknown))
     if wait and wait.about(Kind.ANSWER):
         return Status("needs_person", wait.why, wait.until)

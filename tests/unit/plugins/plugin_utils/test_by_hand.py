@@ -278,8 +278,8 @@ class TestLines:
     def test_what_where_since_when_for_which_event_and_what_to_type(self):
         site = Site(web1=(host(service("shop")), [look(self.held())]), web2=(host(), [look()]))
         assert self.said(site) == [
-            "web1: service shop on web1: was true, was set to false, for E1",
-            f"web1: HAProxy server www/web1 on lb1 ({SOCKET}): was ready, was set to drain, for Reboot E1 since 07:00:00 UTC",
+            "web1: service shop on web1: was set to false (before: true), for E1",
+            f"web1: HAProxy server www/web1 on lb1 ({SOCKET}): was set to drain (before: ready), for Reboot E1 since 07:00:00 UTC",
             *self.WAYS,
             "Nothing is held for web2.",
         ]
@@ -287,13 +287,13 @@ class TestLines:
     @pytest.mark.parametrize(
         ("events", "approved", "why"),
         [
-            ([{"event_id": "e1", "event_status": "Started"}], False, " has started: the impact may come at any time, so leave it out."),
-            ([{"event_id": "e1", "event_status": "Scheduled"}], True, " was approved: the impact may come at any time, so leave it out."),
+            ([{"event_id": "e1", "event_status": "Started"}], False, " has started: the impact may come at any time, so leave the host out."),
+            ([{"event_id": "e1", "event_status": "Scheduled"}], True, " was approved: the impact may come at any time, so leave the host out."),
             ([{"event_id": "e1", "event_status": "Scheduled"}], False, None),
             ([], True, " is no longer shown by its metadata service."),
             # That service does not answer.
-            (None, True, " was approved: the impact may come at any time, so leave it out."),
-            (None, False, " may have started: the impact may come at any time, so leave it out."),
+            (None, True, " was approved: the impact may come at any time, so leave the host out."),
+            (None, False, " may have started: the impact may come at any time, so leave the host out."),
         ],
     )
     def test_whoever_gives_back_hears_whether_the_impact_may_come(self, events, approved, why):
@@ -336,14 +336,14 @@ class TestLines:
         line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over and the host is back"
         assert self.said(Site(web1=(host(*notes), []))) == [line]
         both = self.said(Site(web1=(host(*notes, service("shop"), events=[]), [])))
-        assert [text.partition(",")[0] for text in both[:2]] == ["web1: service shop on web1: was true", "web1: records with nothing to put back: approved"]
+        assert [text.partition(",")[0] for text in both[:2]] == ["web1: service shop on web1: was set to false (before: true)", "web1: records with nothing to put back: approved"]
         assert both[2:4] == ["    E1 is no longer shown by its metadata service.", f"    To give it back, run: {self.RUN}"] and both[4] == self.WAYS[1]
         mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))
         assert mine[0] == "web1: note cdn on web1: for E1" and "holds_release=true" in mine[2]
 
     def test_a_health_answer(self):
         record = dict(service("shop"), kind="health_probe", subject={"action": "file", "on": "/run/out"}, found={"state": "passing"}, left={"state": "failing"})
-        assert self.said(Site(web1=(host(record), [])))[0].startswith("web1: health answer file /run/out on web1: was passing, was set to failing, for ")
+        assert self.said(Site(web1=(host(record), [])))[0].startswith("web1: health answer file /run/out on web1: was set to failing (before: passing), for ")
 
     def test_what_belongs_to_no_host_and_what_was_not_looked_at(self):
         said = self.said(Site(web1=(host(), [look(server("web4"), others=[server("y")])])))

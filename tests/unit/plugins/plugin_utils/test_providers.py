@@ -150,7 +150,7 @@ class TestAMadeUpProvider:
         park.announce("e1", "web1")
         for _pass in range(5):
             park.go()
-        assert park.said("web1") == ("waiting", "nobody is at the gates; whether it is out is not known yet") and park.posted == []
+        assert park.said("web1") == ("waiting", "nobody is at the gates; whether web1 is out is not known yet") and park.posted == []
         for _pass in range(12):
             park.go()
         assert park.said("web1") == ("needs_person", "nobody is at the gates") and park.posted == []
