@@ -191,6 +191,7 @@ class Haproxy(ServersDuty):
     options = OPTIONS
     look_module = "haproxy_info"
     told_apart = ("backend", "server")
+    counts_again = True
     left_key = now_key = "admin_state"
     unclaimed = (
         "belongs to none of the HAProxy sockets that were looked at. It is not released. To release it,"

@@ -123,6 +123,7 @@ class Nginx(ServersDuty):
     look_module = "nginx_info"
     by_others = "has {state} in its line"
     told_apart = ("context", "upstream", "server", "file")
+    counts_again = True
     left_key, now_key = "line", "text"
     unclaimed = (
         "is about a file that belongs to the configuration of no nginx that was looked at. It is not released. To release it, let nginx include"

@@ -26,7 +26,6 @@ Owners = dict[Any, dict[str, None]]
 
 class ServersDuty(TrafficDuty):
     has_records_elsewhere = True
-    counts_again = True
     look_module = ""
     told_apart: tuple[str, ...] = ()
     """The fields that tell a server from all others, in the results of looks and in the subjects of records."""

@@ -165,8 +165,9 @@ def _connections(host: Host) -> list[str]:
 
 def why_not_counted_yet(host: Host) -> list[str]:
     """Sentences about the ports whose connections the next look counts."""
-    is_out = host.places and not host.in_rotation and not host.blind
-    return [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in host.not_counted_yet]
+    ports = host.not_counted_yet
+    is_out = ports and host.places and not host.in_rotation and not host.blind
+    return [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in ports]
 
 
 def connections_of(host: Host) -> list[Json]:
