@@ -336,7 +336,8 @@ class TestLines:
         line = "web1: records with nothing to put back: approved, drained, for E1. A run deletes them once the event is over and the host is back"
         assert self.said(Site(web1=(host(*notes), []))) == [line]
         both = self.said(Site(web1=(host(*notes, service("shop"), events=[]), [])))
-        assert [text.partition(",")[0] for text in both[:2]] == ["web1: service shop on web1: was set to false (before: true)", "web1: records with nothing to put back: approved"]
+        said = ["web1: service shop on web1: was set to false (before: true)", "web1: records with nothing to put back: approved"]
+        assert [text.partition(",")[0] for text in both[:2]] == said
         assert both[2:4] == ["    E1 is no longer shown by its metadata service.", f"    To give it back, run: {self.RUN}"] and both[4] == self.WAYS[1]
         mine = self.said(Site(web1=(host(dict(notes[0], subject={"name": "cdn"})), [])))
         assert mine[0] == "web1: note cdn on web1: for E1" and "holds_release=true" in mine[2]
