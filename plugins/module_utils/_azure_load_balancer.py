@@ -205,8 +205,8 @@ def notice_of(balancer: dict[str, Any], pool: str) -> float:
 def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
 
-    Its other pools, in which the same IP address or network interface is not C(Down), and what no state keeps from anything: inbound NAT rules, and the
-    pool's own rules that have no probe.
+    What is not C(Down) in any of its pools and has the same IP address or network interface, and what no state keeps from anything: inbound NAT rules, and
+    the pool's own rules that have no probe. What has another IP address than all members is told, too, without C(of): a host may have several.
     """
     properties = balancer.get("properties") or {}
     rules: dict[str, set[int]] = {}
@@ -220,15 +220,21 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
         if pool.lower() in targets and not _id_of(of_rule.get("probe")):
             way = {"pool": None, "name": None, "rule": rule.get("name"), "ports": [port], "probed": False}
             found += [dict(way, of=member.get("name")) for member in members]
+    known_by: dict[str, list[Any]] = {}
+    for member in members:
+        for text in _identity(member):
+            known_by.setdefault(text, []).append(member.get("name"))
     for other in properties.get("backendAddressPools") or []:
         there = (other.get("properties") or {}).get("loadBalancerBackendAddresses") or []
         ports = rules.get(_id_of(other), set())
-        if _id_of(other) == pool.lower() or not ports:
-            continue
-        for entry in there:
-            if (entry.get("properties") or {}).get("adminState") != DOWN:
-                same = (member for member in members if not _identity(member).isdisjoint(_identity(entry)))
-                found += [{"of": member.get("name"), "pool": other["id"], "name": entry.get("name"), "rule": None, "ports": sorted(ports)} for member in same]
+        is_own = _id_of(other) == pool.lower()
+        for entry in there if ports else ():
+            name, of_entry = entry.get("name"), entry.get("properties") or {}
+            if of_entry.get("adminState") == DOWN:
+                continue
+            same = dict.fromkeys(member for text in sorted(_identity(entry)) for member in known_by.get(text, ()) if not (is_own and member == name))
+            way = {"pool": other["id"], "name": name, "ip_address": of_entry.get("ipAddress"), "rule": None, "ports": sorted(ports)}
+            found += [dict(way, of=member) for member in same] or ([dict(way, of=None)] if way["ip_address"] else [])
     for rule in properties.get("inboundNatRules") or []:
         of_rule = rule.get("properties") or {}
         interface = _interface(_id_of(of_rule.get("backendIPConfiguration")))

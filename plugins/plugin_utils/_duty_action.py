@@ -21,7 +21,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import Entry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, uncounted
@@ -180,7 +180,7 @@ class ActAction(DutyAction):
         """Which connections the host still has, in sentences, after it was taken out of what the controller asks. They are waited for."""
         if self._task.check_mode or part[0].where != MACHINE or all(place.entry.duty.traffic for place in part):
             return []
-        counted = {"ports": args["ports"], "ignored_peers": [AZURE_PROBE], "state_dir": args.get("state_dir"), "timeout": left}
+        counted = {"ports": args["ports"], "ignored_peers": AZURE_PROBES, "state_dir": args.get("state_dir"), "timeout": left}
         seen = run_module(self, "connections_info", {key: value for key, value in counted.items() if value is not None}, task_vars)
         return [str(seen.get("msg"))] if seen.get("failed") else [] if seen.get("idle") else list(seen.get("left") or ["the host has connections"])
 

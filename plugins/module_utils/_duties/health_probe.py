@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     probed_url,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
@@ -176,7 +176,7 @@ def info_spec() -> dict[str, Any]:
         notice={"type": "float", "default": 0},
         url={"type": "str"},
         ports={"type": "list", "elements": "int", "default": []},
-        peer={"type": "list", "elements": "str", "default": [AZURE_PROBE]},
+        peer={"type": "list", "elements": "str", "default": AZURE_PROBES},
         wait_for={"type": "list", "elements": "str", "default": []},
         quiet={"type": "float", "default": 0},
         timeout={"type": "float", "default": 0},

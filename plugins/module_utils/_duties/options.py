@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 COMMON = ("type", "name")
 # What the name of a service may be, with the dollar of named instances on Windows.
 SERVICE = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
-# The address from which the probes of Azure Load Balancer come.
-AZURE_PROBE = "168.63.129.16"
+# The addresses from which the probes of Azure Load Balancer come: the service tag AzureLoadBalancer.
+AZURE_PROBES = ["168.63.129.16", "fe80::1234:5678:9abc"]
 
 MACHINES = "give the inventory names of the machines on which the balancer runs"
 HOSTS: dict[str, Any] = {"type": "list", "elements": "str", "required": True, "means": MACHINES}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import DOWN, OPTIONS, azure_address, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import called, fold, last_part, normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, TrafficDuty, left_as_it_is, notices_in
@@ -159,7 +159,7 @@ class AzureLoadBalancer(TrafficDuty):
         mine = [address for address in result["addresses"] if is_mine(settings, address)]
         mistakes = tuple(mistakes_in(settings, result))
         places = () if mistakes else tuple(_place(settings, machine, address, joining) for address in mine)
-        past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result) if way["of"] in [each["name"] for each in mine])
+        past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result, addresses))
         return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes)
 
     def sharers(self, settings: BalancerSettings) -> str:
@@ -209,13 +209,29 @@ class AzureLoadBalancer(TrafficDuty):
         return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
 
 
-def ways_past(settings: BalancerSettings, host: Host, result: Result) -> Iterator[Json]:
+def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses: Addresses) -> Iterator[Json]:
     """How else the load balancer sends connections to the host's ports, which no duty of the host ends."""
-    named = {balancer["pool"].lower() for kind, balancer in host.balancers if kind.name == AzureLoadBalancer.name} if result.get("past") else set()
-    for way in result.get("past") or ():
+    past = result.get("past") or ()
+    duties = [balancer for kind, balancer in host.balancers if kind.name == AzureLoadBalancer.name] if past else []
+    named = {balancer["pool"].lower() for balancer in duties}
+    mine = {address["name"] for address in result["addresses"] if is_mine(settings, address)}
+    of_duties = {address["name"] for address in result["addresses"] if any(is_mine(balancer, address) for balancer in duties)}
+    for way in past:
         of_ports = 0 in way["ports"] or not set(host.ports).isdisjoint(way["ports"])
-        if of_ports and way["at"].lower() == settings["pool"].lower() and str(way["pool"]).lower() not in named:
+        if not of_ports or way["at"].lower() != settings["pool"].lower() or not (way["of"] in mine or _is_only_its(way.get("ip_address"), host, addresses)):
+            continue
+        if way["name"] not in of_duties if _is_in_pool(way) else str(way["pool"]).lower() not in named:
             yield way
+
+
+def _is_in_pool(way: Json) -> bool:
+    """Whether it is another address in the pool that was looked at."""
+    return str(way["pool"]).lower() == str(way["at"]).lower()
+
+
+def _is_only_its(address: str | None, host: Host, addresses: Addresses) -> bool:
+    """Whether an IP address is the host's, and no other target's."""
+    return address is not None and addresses.owners.get(normal_address(address) or "") == {host.name}
 
 
 def _past(settings: BalancerSettings, way: Json) -> Place:
@@ -228,6 +244,12 @@ def _past(settings: BalancerSettings, way: Json) -> Place:
     elif way["rule"]:
         name = f"inbound NAT rule {way['rule']} of {balancer}"
         why = f"{name} sends connections to {ports} of it, whatever the administrative state is"
+    elif way["of"] is None or _is_in_pool(way):
+        name = f"{way['name']} in pool {last_part(way['pool'])}"
+        why = (
+            f"{name} of {balancer} leads to it, too, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool and the address"
+            f" {way['name']}"
+        )
     else:
         name = f"{way['name']} in pool {last_part(way['pool'])}"
         why = f"{name} of {balancer} is the same address, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool"
@@ -289,7 +311,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         # Azure does not tell what its probes see.
         health=NOBODY,
         # The probe's own connections are no requests.
-        pools=(Pool(AZURE_PROBE),),
+        pools=tuple(map(Pool, AZURE_PROBES)),
         # With Up, Azure does not ask the probe.
         checked=(address["found"] or {}).get("admin_state") != UP,
         conflict=left_as_it_is(f"set {label} to {address['admin_state']}") if condition == CHANGED else "",

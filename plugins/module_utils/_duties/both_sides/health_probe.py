@@ -10,7 +10,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBE, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural, port_mistake
 
@@ -50,7 +50,7 @@ OPTIONS: Specs = {
     "threshold": {"type": "int", "default": 2},
     "margin": {"type": "float", "default": 2},
     "url": {"type": "str"},
-    "peer": {"type": "list", "elements": "str", "default": [AZURE_PROBE], "or_text": True},
+    "peer": {"type": "list", "elements": "str", "default": AZURE_PROBES, "or_text": True},
     "quiet": QUIET,
 }
 

@@ -857,12 +857,22 @@ def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
     members = pools[0]["properties"]["loadBalancerBackendAddresses"]
     found = [(way["of"], (way["pool"] or "").rpartition("/")[2], way["name"], way["rule"], way["ports"]) for way in balancer.ways_past(resource, POOL, members)]
     assert found == [
+        *((None, "web", each["name"], None, [80]) for each in MEMBERS if each["properties"].get("adminState") != "Down"),
         ("a", "API", "x", None, [8080, 8081]),
         ("c", "API", "y", None, [8080, 8081]),
+        (None, "API", "z", None, [8080, 8081]),
         ("e", "six", "six", None, [0]),
         *((each["name"], "", None, "all", [22]) for each in members),
         ("e", "", None, "one", [23]),
     ]
+
+
+def test_another_address_of_the_same_machine_in_the_pool_is_told():
+    """A network interface may be in one pool with several IP configurations. The administrative state counts for one of them."""
+    entries = [on_interface("e", "one"), on_interface("f", "two"), on_interface("g", "one", NIC + "2"), on_interface("h", "three", adminState="Down")]
+    resource = {"properties": {"backendAddressPools": [pool_of("web", *entries)], "loadBalancingRules": [rule(80, "web")]}}
+    found = [(way["of"], way["name"], way["ports"]) for way in balancer.ways_past(resource, POOL, entries)]
+    assert found == [("f", "e", [80]), ("h", "e", [80]), ("e", "f", [80]), ("h", "f", [80])]
 
 
 @pytest.mark.parametrize(("probe", "seconds"), [({"intervalInSeconds": 5}, 15.0), ({"intervalInSeconds": 5, "probeThreshold": 3, "numberOfProbes": 9}, 25.0)])
@@ -883,7 +893,8 @@ def test_a_rule_without_a_probe_does_not_follow_the_administrative_state(probe):
         "properties": {"backendAddressPools": [pool_of("web", *MEMBERS[:2])], "loadBalancingRules": [rule(80, "web"), without, rule(0, "api", probe=None)]}
     }
     way = {"pool": None, "name": None, "rule": "r8080", "ports": [8080], "probed": False}
-    assert balancer.ways_past(resource, POOL, MEMBERS[:2]) == [dict(way, of="a"), dict(way, of="b")]
+    found = [found for found in balancer.ways_past(resource, POOL, MEMBERS[:2]) if found["of"] or found["rule"]]
+    assert found == [dict(way, of="a"), dict(way, of="b")]
 
 
 def test_a_look_tells_what_leads_past_a_pool(azure):
@@ -892,7 +903,9 @@ def test_a_look_tells_what_leads_past_a_pool(azure):
     resource["properties"]["loadBalancingRules"] = [rule(8080, "api")]
     azure.control("POST", "load-balancers", resource)
     told = call("azure_load_balancer_info", azure.params())
-    assert told["past"] == [{"at": POOL, "of": "b", "pool": LB + "/backendAddressPools/api", "name": "x", "rule": None, "ports": [8080]}]
+    assert told["past"] == [
+        {"at": POOL, "of": "b", "pool": LB + "/backendAddressPools/api", "name": "x", "ip_address": "10.0.0.5", "rule": None, "ports": [8080]}
+    ]
     assert call("azure_load_balancer_info", azure.params(pools=[LB + "/backendAddressPools/nothing"]))["problem"]
 
 

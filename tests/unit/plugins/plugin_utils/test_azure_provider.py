@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import read_places
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role, read_settings
@@ -85,6 +86,26 @@ NAT = {"at": POOL, "of": "a", "pool": None, "name": None, "rule": "direct", "por
             "load balancing rule direct of lb has no probe, so it sends connections to port 8080 of it, whatever the administrative state is: give it a probe",
         ),
         (dict(NAT, probed=False), [POOL], [443], None),
+        # The host has another address, in the same pool and in another one. One that two targets have tells nothing.
+        (
+            dict(WAY, pool=POOL),
+            [POOL, OTHER],
+            [8080],
+            "x in pool web of lb leads to it, too, and its rules send connections to port 8080, 8081: add a duty azure_load_balancer with this pool and the"
+            " address x",
+        ),
+        (
+            dict(WAY, of=None, ip_address="FD00:0::4"),
+            [POOL],
+            [8080],
+            "x in pool api of lb leads to it, too, and its rules send connections to port 8080, 8081: add a duty azure_load_balancer with this pool and the"
+            " address x",
+        ),
+        (dict(WAY, of=None, ip_address="172.17.0.1"), [POOL], [8080], None),
+        (dict(WAY, of=None, ip_address="10.0.0.5"), [POOL], [8080], None),
+        (dict(WAY, of=None, ip_address="fd00::4"), [POOL, OTHER], [8080], None),
+        # It is the host's own address in the pool.
+        (dict(WAY, of=None, ip_address="10.0.0.4", pool=POOL, name="a"), [POOL], [8080], None),
         # The other pool has a duty of its own, the port is another service's, or it is another member's.
         (WAY, [POOL, OTHER.lower()], [8080], None),
         (WAY, [POOL], [443], None),
@@ -93,12 +114,19 @@ NAT = {"at": POOL, "of": "a", "pool": None, "name": None, "rule": "direct", "por
     ],
 )
 def test_what_the_load_balancer_sends_past_the_pool_keeps_the_host_in_rotation(way, pools, ports, said):
-    host = SimpleNamespace(ports=ports, balancers=[(PROVIDER, dict(SETTINGS, pool=pool)) for pool in pools])
+    host = SimpleNamespace(name="web1", ports=ports, balancers=[(PROVIDER, dict(SETTINGS, pool=pool)) for pool in pools])
     result = {"addresses": [address(state="Down", condition="held", held_by=["E1"]), address("b")], "at": 5.0, "past": [way]}
-    found = PROVIDER.traffic(SETTINGS, host, {KEY: MachineObservation(KEY, result, None)}, None)
+    owners = {"10.0.0.4": {"web1"}, "fd00::4": {"web1"}, "172.17.0.1": {"web1", "web2"}, "10.0.0.5": {"web2"}}
+    found = PROVIDER.traffic(SETTINGS, host, {KEY: MachineObservation(KEY, result, None)}, Addresses(owners, {}, True))
     (pool, *past) = found.places
     assert not pool.in_rotation and not found.serves
     assert [(place.in_rotation, place.busy, place.stays, place.must_go_out) for place in past] == ([(True, (said,), said, False)] if said else [])
+
+
+def test_an_address_with_a_duty_of_its_own_is_no_way_past():
+    host = SimpleNamespace(name="web1", ports=[8080], balancers=[(PROVIDER, SETTINGS), (PROVIDER, dict(SETTINGS, server="x"))])
+    result = {"addresses": [address(state="Down"), address("x", state="Down")], "at": 5.0, "past": [dict(WAY, pool=POOL)]}
+    assert len(PROVIDER.traffic(SETTINGS, host, {KEY: MachineObservation(KEY, result, None)}, Addresses({}, {}, True)).places) == 1
 
 
 def test_what_is_being_given_back_does_not_serve_yet():

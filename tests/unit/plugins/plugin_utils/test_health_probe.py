@@ -46,7 +46,7 @@ def test_what_is_right():
     assert mistakes() == []
     settings, _none = read()
     (balancer,) = settings["web1"]["load_balancers"]
-    assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], ["168.63.129.16"], "web1")
+    assert (balancer["notice"], balancer["ports"], balancer["peer"], balancer["host"]) == (12.0, [8080], ["168.63.129.16", "fe80::1234:5678:9abc"], "web1")
     assert balancer["given"] == {"file": "/run/maintenance", "file_means": "out"}
 
 
