@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SERVED_IN_DRAIN: tuple[Directive, ...] = (("use-server",), ("option", "prefer-last-server"), ("persist",))
 # By these it gets requests even in `maint`.
 SERVED_IN_MAINT: tuple[Directive, ...] = (("option", "persist"), ("force-persist",))
+# By this, HAProxy ends the sessions of a server when that goes to `maint`.
+CUT_IN_MAINT: tuple[Directive, ...] = (("on-marked-down", "shutdown-sessions"),)
 # By this, a backend without servers sends requests where the client wanted to go.
 TRANSPARENT: tuple[Directive, ...] = (("option", "transparent"),)
 # Code in Lua may open connections of its own, if one of these words is in it.
@@ -41,6 +43,7 @@ BOUND = re.compile(r"cookie|appsession|stick(?!-table)")
 # Seconds by which a file must be older than the process that has loaded it. Its start is told to a second.
 OLDER = 2.0
 SECTIONS = ("backend", "listen")
+SERVERS = ("server", "default-server", "server-template")
 OTHER_SECTIONS = (
     *("global", "frontend", "peers", "resolvers", "mailers", "cache", "program", "userlist", "ring"),
     *("http-errors", "fcgi-app", "log-forward", "log-profile", "crt-store", "traces", "acme"),
@@ -62,6 +65,11 @@ def backends_served_in_maint(pid: int, proc: str = "/proc") -> set[str] | None:
     if not any(files and all(map(_read, files)) for files in places):
         return None
     return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files)}
+
+
+def backends_cut_in_maint(pids: Iterable[int], proc: str = "/proc") -> set[str]:
+    """Names of the backends in which a server, or all of them by default, loses its sessions when it goes to `maint`. Nothing if that cannot be read."""
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(CUT_IN_MAINT, files)}
 
 
 class Destinations(NamedTuple):
@@ -148,7 +156,9 @@ def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[st
             elif directives is not None:
                 no = words[0] == "no"
                 for directive in wanted:
-                    if tuple(words[no:][: len(directive)]) == directive:
+                    # Some are parameters of servers.
+                    at = words.index(directive[0]) if words[0] in SERVERS and directive[0] in words else no
+                    if tuple(words[at:][: len(directive)]) == directive:
                         (directives.discard if no else directives.add)(directive)
     return [name for name, directives in backends.items() if name and directives]
 

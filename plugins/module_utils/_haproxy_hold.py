@@ -9,7 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import backends_served_in_drain, backends_served_in_maint
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
+    backends_cut_in_maint,
+    backends_served_in_drain,
+    backends_served_in_maint,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, Records, leads_to, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
@@ -179,6 +183,7 @@ class Servers(Driver[Server]):
         self._host = host
         self._targets: list[Key] | None = None
         self._sticky: set[str] | None = None
+        self._cut: set[str] | None = None
         # The names of servers whose hold HAProxy had lost.
         self._put_right: set[str] = set()
         # The names of holds whose agent check HAProxy did not put back after it had refused the state. Only the record says what it was.
@@ -310,7 +315,7 @@ class Servers(Driver[Server]):
         if condition == ALREADY_OUT:
             return Step(self._intent(server, events, server.forced, None, found=server.forced) if server.returns_by_agent else None)
         if condition in (NONE, LOST):
-            out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() else DRAIN)
+            out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() and not self._would_cut(server) else DRAIN)
             if record is None or condition == NONE:
                 return Step(self._intent(server, events, out_state, None), out_state)
             if was_out(record) and not was_found_out(record):
@@ -337,13 +342,17 @@ class Servers(Driver[Server]):
         kept["process"] = _process(self.process)
         kept["found"] = _with_agent(kept["found"], server)
         # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them, so it goes on to `maint`. The user can
-        # forbid that with out_state. A change to `maint` that was cut off is completed.
-        onward = self._out_state == MAINT if self._out_state else bool(arrived(kept, server, self.process))
+        # forbid that with out_state. A change to `maint` that was cut off is completed. Where `maint` would end the sessions that it has, these come first.
+        is_sent = server.backend in self._cut_backends() and server.backend in self._sticky_backends()
+        onward = self._out_state == MAINT if self._out_state else is_sent or bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and not was_found_out(kept) and (onward or LEFT_BEFORE in record or CHECKING in record):
             kept = dict(_left(self._not_told(kept), MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
                 # A release may come before the change is done.
                 kept[CHECKING] = True
+            if not self._out_state and self._would_cut(server):
+                told = "%s/%s stays in drain until its sessions are over (%d): on-marked-down shutdown-sessions would cut them in maint"
+                return Step(kept, waiting_for=told % (server.backend, server.name, server.sessions))
             return Step(kept, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
@@ -428,6 +437,16 @@ class Servers(Driver[Server]):
         if self._sticky is None:
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
+
+    def _cut_backends(self) -> set[str]:
+        """The backends in which a server loses its sessions when it goes to `maint`."""
+        if self._cut is None:
+            self._cut = backends_cut_in_maint(self._seen.pids)
+        return self._cut
+
+    def _would_cut(self, server: Server) -> bool:
+        """Whether a server has sessions that it would lose in `maint`."""
+        return bool(server.sessions) and server.backend in self._cut_backends()
 
     def _records_of(self, seen: HaproxyState) -> Records:
         return Records(self._store.records(KIND), self._haproxy.path, seen)

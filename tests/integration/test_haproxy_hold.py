@@ -218,6 +218,28 @@ class TestStickySessions:
         assert self.out(haproxy, hold, out_state="drain") == {"cookie": DRAIN}
         assert self.out(haproxy, hold, out_state="maint") == {"cookie": MAINT}
 
+    def test_what_maint_would_cut_is_over_first(self, start, hold, release):
+        """on-marked-down shutdown-sessions counts for a server that goes to maint, too."""
+        with listener() as server, socket.socket() as client:
+            port, at = server.getsockname()[1], free_port()
+            sections = "  mode tcp\n  stick-table type ip size 1k\n  stick on src\n  default-server on-marked-down shutdown-sessions\n"
+            haproxy = start(f"listen db\n  bind 127.0.0.1:{at}\n{sections}  server web1 127.0.0.1:{port}\n")
+            client.connect(("127.0.0.1", at))
+            client.settimeout(patient(5))
+            server.settimeout(patient(5))
+            served, _peer = server.accept()
+            with served:
+                result = hold(haproxy, timeout=0)
+                told = "db/web1 stays in drain until its sessions are over (1): on-marked-down shutdown-sessions would cut them in maint"
+                assert (result["done"], result["waiting_for"]) == (False, [told]) and haproxy.flags("db", "web1")[0] == DRAIN
+                assert not hold(haproxy, timeout=0)["done"]
+                served.sendall(b"an answer")
+                assert client.recv(100) == b"an answer"
+            assert client.recv(100) == b""
+        until(lambda: hold(haproxy, timeout=0)["done"], 10)
+        assert haproxy.flags("db", "web1")[0] == MAINT
+        assert release(haproxy)["done"] and haproxy.flags("db", "web1")[0] == READY
+
 
 @pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
 class TestAnotherProcess:

@@ -12,6 +12,7 @@ import time
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
+    backends_cut_in_maint,
     backends_served_in_drain,
     backends_served_in_maint,
     configuration_files,
@@ -189,6 +190,16 @@ class TestRunsNoHaproxy:
 
     def test_where_others_processes_are_hidden_it_is_not_known(self, process):
         assert not runs_no_haproxy(process("/usr/bin/python3", comm="python3"))
+
+
+def test_backends_whose_servers_lose_their_sessions_in_maintenance(process, tmp_path):
+    path = tmp_path / "haproxy.cfg"
+    end = "on-marked-down shutdown-sessions"
+    path.write_text(
+        f"defaults\n  default-server check {end}\nbackend a\n  server web1 192.0.2.1\ndefaults\nbackend b\n  server web1 192.0.2.1 {end} check\n"
+        f"backend c\n  server-template web 3 192.0.2.1 {end}\nbackend d\n  server web1 192.0.2.1 on-marked-up shutdown-backup-sessions\n  description {end}\n"
+    )
+    assert backends_cut_in_maint([100], process("haproxy", "-f", str(path))) == {"a", "b", "c"}
 
 
 def test_backends_whose_servers_get_requests_in_maintenance(process, tmp_path):
