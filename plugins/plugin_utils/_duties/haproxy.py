@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -251,7 +251,7 @@ class Haproxy(ServersDuty):
             else:
                 found = _places(settings, host, owners[key], name, machine, addresses)
                 places.extend(found)
-                doubts.extend(_doubts(settings, host, name, machine))
+                doubts.extend(_doubts(settings, host, name, machine, addresses))
                 lacking = _without_server(settings, machine)
                 if lacking or not any(place.by_name for place in found):
                     mistakes.append(has_no_server({**settings, "backends": lacking}, name, machine.result))
@@ -397,20 +397,34 @@ def _count(machine: MachineObservation, total: int, quiet_for: float) -> Count:
     return Count(machine.result["process"], machine.result["clock"], total, quiet_for, machine.result.get("at"))
 
 
-def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation) -> Iterator[str]:
-    """Sentences about servers of the host's name that lead elsewhere, and about what keeps anybody from knowing whether a server is idle."""
+def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation, addresses: Addresses) -> Iterator[str]:
+    """Sentences about servers of the host's name that lead elsewhere or may, and about what keeps anybody from knowing whether a server is idle."""
     if machine.result.get("hidden"):
         yield f"balancer {name}: {machine.result['hidden']}. As long as this is so, the host never counts as idle"
     for line in _passes(settings, machine):
         if line["unresolved"]:
             yield f"nobody knows whether {pass_name(name, line)} leads to it: {line['unresolved']}"
     own, others = _own(settings, host, machine)
+    named = {server.get("address") for server in own}
+    for label, address, port in _undecided(settings, name, machine):
+        if addresses.may_lead_to(host, (address, port), named, machine.result):
+            yield may_be_anothers(label, address_text(address, port), host.name, "backends")
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):
         return
     for server in own:
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
+
+
+def _undecided(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:
+    """What is in rotation and has another name than the host: its name, and each address and port to which it leads."""
+    for server in _servers(machine) or ():
+        is_meant = not settings["backends"] or server["backend"] in settings["backends"]
+        if is_meant and not is_named(settings, server) and is_in_rotation(server) and server.get("address"):
+            yield place_name(name, server), server["address"], server.get("port")
+    for line in _passes(settings, machine):
+        yield from ((pass_name(name, line), at["address"], at["port"]) for at in line["leads_to"])
 
 
 def _owner(host: Host, owners: Owners, server: Json) -> str | None:

@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_of, place_text, spelled
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, other_than
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
@@ -172,6 +172,7 @@ class Nginx(ServersDuty):
             places.extend(found)
             mistakes.extend(mistakes_in(settings, name, machine.result))
             doubts.extend(filter(None, [_doubts(settings, name, machine.result)]))
+            doubts.extend(_undecided(settings, host, name, machine.result, addresses))
             problem = machine.result.get("configuration_problem")
             if problem and any(place.must_go_out for place in found):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
@@ -271,15 +272,28 @@ def _places(
 
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     """Sentences about what leads nobody knows where."""
+    others = _others(settings, name, result)
+    return "; ".join(f"nobody knows whether {place} leads to it: {line['unresolved']}" for place, line in others if line["unresolved"])
+
+
+def _others(settings: BalancerSettings, name: str, result: Json) -> Iterator[tuple[str, Json]]:
+    """What sends requests elsewhere than to the host's own address, each with its name."""
     files = result.get("files")
     servers = (server for server in result["servers"] if server["in_service"] and not is_named(settings, server, files))
-    unknown = [(place_name(name, server), server) for server in servers]
-    unknown += [(directive_name(name, line), line) for line in result["passes"]]
-    return "; ".join(
-        f"nobody knows whether {place} leads to it: {line['unresolved']}"
-        for place, line in unknown
-        if line["unresolved"] and is_in_files(settings, line, files)
-    )
+    found = [*((place_name(name, server), server) for server in servers), *((directive_name(name, line), line) for line in result["passes"])]
+    return ((place, line) for place, line in found if is_in_files(settings, line, files))
+
+
+def _undecided(settings: BalancerSettings, host: Host, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
+    """Sentences about what leads to an address of the host that another one may have as well."""
+    files = result.get("files")
+    own = (target for server in result["servers"] if is_named(settings, server, files) for target in places_of(server))
+    named = {target[0] for target in own if not isinstance(target, str)}
+    for place, line in _others(settings, name, result):
+        ends = (target for target in sorted(places_of(line), key=str) if not isinstance(target, str))
+        found = next((target for target in ends if addresses.may_lead_to(host, target, named, result)), None)
+        if found:
+            yield may_be_anothers(place, place_text(found), host.name, "files")
 
 
 def _is_here(

@@ -115,3 +115,11 @@ class ServersDuty(TrafficDuty):
 def other_than(host: Host, names: Iterable[str]) -> str | None:
     """The first of the names that is another target's, or None."""
     return next((name for name in names if name != host.name), None)
+
+
+def may_be_anothers(place: str, at: str, host: str, option: str) -> str:
+    """About something in rotation that leads to an address of the host, which another one may have as well. C(option): what leaves it out."""
+    return (
+        f"{place} leads to {at}, which is an address of {host}, and stays in rotation: a host that is no target, or that was not read, may have that address,"
+        f" too. Give all hosts behind the balancer as target. If it is another machine's, set the option {option}"
+    )

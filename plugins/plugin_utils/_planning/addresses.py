@@ -57,6 +57,10 @@ class Addresses:
             return True
         return self._counts(host, port, machine) and (bool(owners) or ipaddress.ip_address(address).is_loopback)
 
+    def may_lead_to(self, host: Host, at: tuple[str | None, int | None], named: Collection[str | None], machine: Json) -> bool:
+        """Whether an address is the host's, and nobody can tell whether another host has it as well. The rest as for C(leads_to)."""
+        return at[0] is not None and self._is_own(host, at[0], machine) and not self.leads_to(host, at, (), named, machine)
+
     def searched(self, host: Host, machine: Json) -> list[str]:
         """What leads to the host, as texts for a look at that machine."""
         known = host.addresses or []

@@ -123,6 +123,19 @@ def test_a_mistake_in_the_configuration_does_not_matter_where_nothing_is_to_be_c
     assert traffic(out(), configuration_problem="[emerg] no").mistakes == ()
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("is_line", [False, True])
+def test_what_may_lead_to_another_host_with_the_same_address_is_told(known, is_line):
+    """It stays in rotation: another host that nobody has read may have that address as well."""
+    target, other = Target(addresses=["10.0.0.4", "10.0.0.200"]), Target("web2", of=settings(server=TWO), addresses=["10.0.0.5"] if known else None)
+    strange = {"text": "proxy_pass http://10.0.0.200;", "file": UP, "line": 7, "leads_to": [leads("10.0.0.200:80")], "unresolved": None}
+    lines = [server(), server(TWO), *([server("10.0.0.200:80", upstream="api")] if is_line else [])]
+    found = traffic(*lines, target=target, others=[other], passes=[] if is_line else [strange])
+    label = "10.0.0.200:80 in upstream api on lb1" if is_line else f"proxy_pass http://10.0.0.200 in {UP}, line 7, on lb1"
+    assert [place.name for place in found.places] == ["10.0.0.4:80 in upstream shop on lb1", *([label] if known else [])]
+    assert [said.split(", and stays")[0] for said in found.doubts] == ([] if known else [f"{label} leads to 10.0.0.200:80, which is an address of web1"])
+
+
 def test_files():
     of = settings(files=["/link.conf", "/none.conf"])
     found = traffic(server(), server(file="/other.conf", upstream="api"), of=of, files={"/link.conf": UP, "/none.conf": None})

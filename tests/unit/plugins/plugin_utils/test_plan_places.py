@@ -423,6 +423,17 @@ class TestAnAddressOfSeveral:
         model.until(lambda outcome: model.posted, passes=8)
         assert self.spare(model) == "ready"
 
+    @pytest.mark.parametrize(("bearers", "partial", "is_told"), [(("web1",), True, True), (("web1",), False, False), (("web1", "web2"), True, False)])
+    def test_before_an_event_it_is_told_that_nobody_knows(self, bearers, partial, is_told):
+        """It stays in rotation, and the event of the host is approved."""
+        model = self.model(bearers=bearers)
+        model.events.clear()
+        model.run = dict(model.run, partial=partial, check=True)
+        told = (
+            "web1: www/spare on lb1 leads to 10.0.0.200:80, which is an address of web1, and stays in rotation: a host that is no target, or that was not read"
+        )
+        assert [warning.startswith(told) for warning in model.go()["warnings"]] == [True] * is_told
+
 
 class TestWhoseAddress:
     """What leads to web1, with port 8080 counted there."""
