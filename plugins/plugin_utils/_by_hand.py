@@ -336,7 +336,8 @@ def _still_named(host: Json, shown: Iterable[Json], options: Options) -> list[st
 def _before_release(host: Json, shown: Iterable[Json]) -> Json:
     """What to know about the events that hold something before anything is given back: sentences about those whose impact may come at any time (C(imminent))
     and those that are not shown (C(over)), and whether none is shown (C(is_over)). C(shown): what is held."""
-    events = host.get("events")
+    # An empty body tells of no event that it is over.
+    events = None if host.get("empty_body") else host.get("events")
     started = {fold(str(event["event_id"])): event.get("event_status") == "Started" for event in events or ()}
     labels, approved = {}, set()
     for record in shown:

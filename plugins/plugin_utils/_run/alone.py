@@ -528,12 +528,29 @@ def _approve_event(this: Pass) -> Json:
         return this.fail(str(asked.get("msg") or this.host.fatal[0].text))
     ids = this.given or [event["event_id"] for event in asked["events"]]
     if not ids:
-        # One answer without an event may be wrong or old.
-        twice = this.notes.get("read_once")
-        return this.end(approve_event.judge(ids, read=asked)) if twice else {"notes": {"read_once": True}, **this.turns(this.look(READ))}
+        observation = this.host.observation
+        is_proved = _note_absence(this, not observation.empty_body, observation.at or this.now)
+        if is_proved is None:
+            return {"notes": this.notes, **this.turns(this.look(READ))}
+        return this.end(approve_event.judge(ids, read=asked) if is_proved else _unproved(this.name))
     details = kept(ids, this.used.get("event_details") or details_of(asked.get("events") or ()), host=this.name)
     own_name = [name for name in [asked.get("resource_name")] if name]
     return this.take(_approval(this, ids, details, ready or own_name))
+
+
+def _note_absence(this: Pass, is_document: bool, at: float) -> bool | None:
+    """Note an answer that does not show what is to be approved. Returns whether that is proved, None if another answer may prove it.
+
+    One answer without an event may be wrong or old, and one with an empty body proves nothing.
+    """
+    reads = [*(this.notes.get("reads") or ()), at if is_document else None]
+    this.notes = {**this.notes, "reads": reads}
+    is_proved = is_over([read for read in reads if read is not None])
+    return None if not is_proved and len(reads) < TRIES else is_proved
+
+
+def _unproved(name: str) -> RoleResult:
+    return dict(UNFINISHED, reason=f"the metadata service of {name} answered with an empty body, which proves nothing. Run it again")
 
 
 def _approval(this: Pass, ids: list[str], details: Json, ready: list[str], **more: Any) -> StepJson:
@@ -583,8 +600,9 @@ def _approve_outside(this: Pass) -> Json:
     sent = next((act for act in this.acts if act["part"] == "sent"), NOTHING)
     told = approve_event.progress_outside(seen, sent, this.given, ready, str(settings.resource_name), str(this.used["witness"]))
     shown = {fold(event["event_id"]): event["event_status"] for event in seen.get("events") or ()}
+    is_document = bool(seen.get("document_incarnation"))
     if "approved" in this.notes:
-        is_read = not (seen.get("failed") or is_unreachable(seen))
+        is_read = not (seen.get("failed") or is_unreachable(seen)) and is_document
         former, absent = this.notes.get("absent") or [], [key for key in this.notes["approved"] if fold(key) not in shown] if is_read else []
         this.notes = {**this.notes, "absent": absent}
         return {"notes": this.notes, **_await_begin(this, shown if is_read else None, set(absent) <= set(former))}
@@ -592,13 +610,20 @@ def _approve_outside(this: Pass) -> Json:
         return _approved(this, told["result"])
     if told["refused"]:
         return this.fail(told["refused"])
-    # One answer without an event may be wrong or old. And what was read may have changed before it was read again.
-    if this.step is not None or told["absent"] and not this.notes.get("read_once"):
-        return {"notes": {**this.notes, "read_once": True}, **_read_by_witness(this, PAUSE)}
+    is_absent = bool(told["absent"]) or not (this.given or shown)
+    is_proved = _note_absence(this, is_document, float(seen.get("ended_at") or this.now)) if is_absent else True
+    if not is_absent:
+        this.notes.pop("reads", None)
+    # What was read may have changed before it was read again.
+    if this.step is not None or is_proved is None:
+        return {"notes": this.notes, **_read_by_witness(this, PAUSE)}
+    if not is_proved:
+        return this.end(_unproved(str(this.used["witness"])))
     if not told["ids"]:
         return this.end(told["result"])
     details = kept(told["ids"], this.used.get("event_details") or details_of(seen["events"]), host=this.name)
-    return this.take(_approval(this, told["ids"], details, ready or [str(settings.resource_name)], witness=this.used["witness"]))
+    step = _approval(this, told["ids"], details, ready or [str(settings.resource_name)], witness=this.used["witness"])
+    return {"notes": this.notes, **this.take(step)}
 
 
 _ROLES: dict[str, Callable[[Pass], Json]] = {

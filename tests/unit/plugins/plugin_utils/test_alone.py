@@ -13,6 +13,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock
 
 HAPROXY = {"type": "haproxy", "hosts": ["lb1"]}
 WEB2 = {"event_id": "E9", "event_type": "Reboot", "resources": ["web2"]}
+# What another VM tells where no event stands: a document, and an empty body.
+NONE, EMPTY = {"events": [], "document_incarnation": 7}, {"events": [], "document_incarnation": 0}
 UNREACHABLE = {"unreachable": True, "msg": "Connection refused"}
 SETTINGS = {"graceful_azure_approve_resource": "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachineScaleSets/web"}
 OUTSIDE = {"graceful_azure_approve_through": "azure_resource_manager", "graceful_azure_resource_name": "web1", "approve_event_witness": "web2", **SETTINGS}
@@ -456,11 +458,18 @@ class TestApproveEvent:
         told = role.tell(events=[event(status="Started")])
         assert told["finished"] and told["failure"] == "" and told["result"]["approved"] == ["E1"]
 
-    def test_none_is_proved_by_two_answers(self):
+    def test_none_is_proved_by_two_documents(self):
         role = self.approve()
         assert not role.tell(empty_body=True)["finished"]
+        assert not role.tell()["finished"], "one document, and an empty body is none"
         told = role.tell()
         assert told["finished"] and told["result"]["reason"] == "no scheduled event names this host" and told["failure"] == ""
+
+    def test_none_is_not_proved_by_empty_bodies(self):
+        role = self.approve()
+        assert not role.tell(empty_body=True)["finished"] and not role.tell(empty_body=True)["finished"]
+        told = role.tell(empty_body=True)
+        assert "web1 answered with an empty body, which proves nothing" in told["failure"] and not told["result"]["done"]
 
     def test_it_is_over_when_two_answers_say_so(self):
         role = self.approve()
@@ -524,9 +533,39 @@ class TestApprovedFromOutside:
 
     def test_what_is_absent_is_read_twice(self):
         role = self.role(event_ids=["E1"])
-        assert not role.tell({"events": []})["finished"] and role.told["pause"] > 0
-        told = role.tell({"events": []})
+        assert not role.tell(NONE)["finished"] and role.told["pause"] > 0
+        told = role.tell(NONE)
         assert told["result"]["not_approved"] == [{"event_id": "E1", "reason": "absent"}] and told["failure"] == ""
+
+    def test_so_is_that_there_is_none(self):
+        role = self.role()
+        assert not role.tell(NONE)["finished"] and role.told["pause"] > 0
+        told = role.tell(NONE)
+        assert told["finished"] and told["result"]["reason"] == "no scheduled event names this host" and told["failure"] == ""
+
+    def test_one_that_shows_again_begins_anew(self):
+        role = self.role()
+        assert not role.tell(NONE)["finished"]
+        assert [part for _machine, part, _module in role.acts()] == ["seen"]
+        role.tell({"events": [event()], "document_incarnation": 8})
+        role.tell({"events": [], "document_incarnation": 9})
+        assert not role.told["finished"], "one document without it"
+        assert role.tell(NONE)["finished"]
+
+    @pytest.mark.parametrize("ids", [{}, {"event_ids": ["E1"]}])
+    def test_an_empty_body_proves_nothing(self, ids):
+        role = self.role(**ids)
+        assert not role.tell(EMPTY)["finished"] and not role.tell(EMPTY)["finished"]
+        told = role.tell(EMPTY)
+        assert "web2 answered with an empty body, which proves nothing" in told["failure"] and not told["result"]["done"]
+
+    def test_nor_that_what_was_approved_is_over(self):
+        role = self.role()
+        role.tell({"events": [event()], "document_incarnation": 8})
+        role.tell({"events": [event()], "document_incarnation": 8}, {"changed": True, "approved": ["E1"]})
+        for answer in (EMPTY, EMPTY, NONE, EMPTY, NONE):
+            assert not role.tell(answer)["finished"]
+        assert role.tell(NONE)["result"]["approved"] == ["E1"] and role.told["finished"]
 
     def test_a_witness_that_cannot_be_asked(self):
         assert "approve_event_witness: web2 cannot be asked" in self.role().tell(UNREACHABLE)["failure"]
