@@ -131,6 +131,7 @@ class LookAction(ActionBase):
         of_look = seconds + grace(task_vars) + (OVERHEAD if is_windows(self, task_vars) else 0.0)
         seconds = of_look + sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
         limit = TimeLimit(seconds, is_unwanted, must_finish=bool(acts))
+        said = f"the machine is reached, but did not finish its answer within {seconds:g} s"
         answer: Json = {}
         try:
             with limit:
@@ -140,7 +141,6 @@ class LookAction(ActionBase):
                 self._connection.close()
                 return {"acts": [], "look": {"ended": True, "changed": False, "began": began, "watched": time.time()}}
             self._connection._shell.tmpdir = None
-            said = f"the machine is reached, but did not finish its answer within {seconds:g} s"
             # It says for how long the machine is spared, which need not be as long as acts may take.
             lost, failure = UNREACHABLE, {"reached": False, "cut_off": of_look, "error": said}
         except AnsibleAuthenticationFailure as error:
@@ -158,6 +158,9 @@ class LookAction(ActionBase):
             look = failure
         else:
             look = self._told(answer.get("look") or {})
+            if time.time() - began > seconds + GRACE:
+                # The controller was suspended, and the limit did not count that. What the machine saw before may not be so any more.
+                look = {"reached": False, "cut_off": of_look, "error": said}
         look.update({key: answer[key] for key in OF_ALL if key in answer})
         look.setdefault("changed", False)
         return {"acts": answer["acts"], "look": dict(look, began=began)}

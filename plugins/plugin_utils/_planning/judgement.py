@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FRESH = 10.0
 """Seconds for which an observation counts as current."""
+STOOD_STILL = 300.0
+"""Seconds after which an observation is of no use although it is of this pass: no pass takes so long, so the controller stood still in its middle."""
 UNWATCHED = 5.0
 """Seconds for which nobody may have read a host before a look that news ended. After a longer time, no step rests on the observation before it."""
 PATIENCE = 30.0
@@ -108,7 +110,8 @@ def is_outdated(host: Host, waves: int) -> bool:
 
 
 def is_fresh(host: Host, now: float) -> bool:
-    """Whether the observations of the host and of its balancers are of this pass, or at most C(FRESH) seconds old. Otherwise nothing is approved.
+    """Whether the observations of the host and of its balancers are of this pass, or at most C(FRESH) seconds old. Otherwise nothing is approved. Those of
+    this pass may be older, but not older than C(STOOD_STILL).
 
     In the pass in which an event appears, only the age counts: that pass may have looked at the balancer a minute before.
     """
@@ -127,7 +130,7 @@ def _looks_at_places(host: Host) -> list[tuple[bool, float | None]]:
 
 def _are_fresh(looks: Iterable[tuple[bool, float | None]], host: Host, now: float) -> bool:
     appears = any(event.first_seen == now for event in host.events)
-    return all(is_new and not appears or at is not None and now - at <= FRESH for is_new, at in looks)
+    return all(at is not None and now - at <= (STOOD_STILL if is_new and not appears else FRESH) for is_new, at in looks)
 
 
 def _came(place: Place, name: str, arrived: Arrivals) -> str:

@@ -175,7 +175,8 @@ def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event],
         if event.standing and host.name in event.shown_by:
             host.absent.pop(key, None)
         elif host.was_read and host.name in event.hosts and not (host.observation.empty_body and _is_wanted(event, hosts, now)):
-            reads = host.absent.get(key, [])
+            # What seems to be read later than now was read before the clock was set back.
+            reads = [at for at in host.absent.get(key, []) if at <= host.read_at]
             for at in (host.read_at - host.observation.steady, host.read_at):
                 if not reads or at >= reads[-1] + APART:
                     reads = [*reads[-1:], at]

@@ -125,6 +125,25 @@ def test_a_module_that_ends_without_a_result_is_quoted(action, stderr, stdout, s
     assert result["error"] == result["fatal"] == said
 
 
+@pytest.mark.parametrize("suspended", [0.0, 600.0])
+def test_what_was_answered_before_the_controller_was_suspended_is_not_taken_for_new(action, monkeypatch, suspended):
+    """The answer has come in the meantime, and the steady clock, by which the look is limited, has stood still."""
+    later = 0.0
+    monkeypatch.setattr(_look_action, "time", types.SimpleNamespace(time=lambda: time.time() + later, sleep=time.sleep))
+
+    def execute():
+        nonlocal later
+        later = suspended
+        return {"acts": [{"changed": True, "done": True}], "look": {"events": [], "age": 0.0}}
+
+    action._execute_module = lambda **_args: execute()
+    request = {"acts": [{"call": "task_hold", "args": {}}], "look": {"call": "host_observation", "args": {}}}
+    answer = action.ask(request, TASK_VARS, 0.1)
+    assert answer["look"]["reached"] is not bool(suspended) and ("events" in answer["look"]) is not bool(suspended)
+    # What was done was done.
+    assert answer["acts"] == [{"changed": True, "done": True}]
+
+
 def test_a_look_that_is_not_wanted_any_more_is_ended(action):
     def exec_command():
         action.start().communicate()

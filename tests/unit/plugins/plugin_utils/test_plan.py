@@ -2408,6 +2408,16 @@ class TestOverIsSeenTwice:
         role = (model.go()["hosts"]["web1"]["step"] or {}).get("role")
         assert (role == "restore_service") is (seconds > 2.0)
 
+    def test_a_clock_that_is_set_back_between_two_reads_keeps_nobody_out(self):
+        """The controller's. Those of the machines are right."""
+        model = self.in_mid_impact()
+        model.killed()
+        model.over("e1")
+        assert "second look" in model.go()["hosts"]["web1"]["reason"]
+        model.now -= 1800
+        model.skew = dict.fromkeys(("web1", "lb1"), 1800)
+        model.until(lambda outcome: model.in_rotation("web1"), passes=6)
+
     def test_an_empty_body_ends_nothing_that_is_held(self):
         model = self.in_mid_impact()
         model.hosts["web1"]["empty_body"] = True

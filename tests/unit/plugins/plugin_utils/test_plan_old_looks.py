@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from tests.support.model import Model
+from tests.support.model import Model, service
 from tests.unit.plugins.plugin_utils.test_plan_lives import Lives
 
 
@@ -122,3 +122,19 @@ def test_whoever_went_silent_while_it_was_left_in_peace_is_not_approved():
     state.host(fault={"silent": True}, host="web1")
     state.time_passes(seconds=1.0)
     state.teardown()
+
+
+def test_a_look_from_before_the_controller_stood_still_is_no_reason_to_approve():
+    """It was suspended in the middle of a pass, after its look at the balancer, which was reloaded meanwhile and has lost what it was told."""
+    model = Model(hosts=2, drain_host={"steps": [service()]})
+    model.announce("e1", "web1", notice=3600.0)
+    model.until(lambda outcome: "drained" in model.hosts["web1"]["tasks"])
+    former, observe = model.observe_balancer("lb1"), model.observe_balancer
+    model.observe_balancer = lambda lb: former
+    model.servers["lb1"]["web1"].update(admin_state="ready", process=2)
+    model.now += 1200
+    model.go()
+    assert model.posted == []
+    model.observe_balancer = observe
+    model.until(lambda outcome: model.posted, passes=10)
+    assert model.in_rotation("web1") == []
