@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
+# Seconds that the service may take to tell the host's name if nobody needs it to read the events.
+NAME_SECONDS = 2.0
+
 
 def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
     """Which duties are not off, in sentences. What cannot be looked at is not known to be off. Nothing is changed.
@@ -97,6 +100,7 @@ class Look:
         if self._make_reader():
             # The events are read even if a record is damaged, so that the end of an event is known.
             self._read()
+            self._see_name()
         if "fatal" not in seen:
             self._count()
             began = self.began = self.monotonic()
@@ -197,6 +201,16 @@ class Look:
                 steady=self.read_at - self.shown_since,
             )
 
+    def _see_name(self) -> None:
+        """What the service itself calls this host, where the settings name it, too. Empty if it does not tell that."""
+        if not self.params["ask_name"] or self.seen["events"] is None:
+            return
+        now = self.monotonic()
+        try:
+            self.seen["told_name"] = self.reader.client.get_resource_name(now + NAME_SECONDS, retry_until=now)
+        except ImdsError:
+            self.seen["told_name"] = ""
+
     def _lacks_expected(self) -> bool:
         """Whether an expected event is missing in the last read."""
         return self.shown is not None and self.shown[1] != self.expected
@@ -241,6 +255,7 @@ def argument_spec() -> dict[str, Any]:
         ports={"type": "list", "elements": "int", "default": []},
         state_dir={"type": "path", "default": DEFAULT_STATE_DIR},
         timeout={"type": "float", "default": 5},
+        ask_name={"type": "bool", "default": False},
         wait={"type": "float", "default": 0},
         known={"type": "str", "default": "", "no_log": False},
         await_idle={"type": "bool", "default": False},

@@ -65,6 +65,18 @@ def test_a_reboot_from_notice_to_the_end(site):
     assert len(lines) <= 100 + 13 * max(0, len(passes) - 6) + 2 * slow, run.output
 
 
+def test_names_in_azure_that_are_each_others(site):
+    """The event of one VM would take the other one out, which then would approve it."""
+    site.write_inventory(web1={"graceful_azure_resource_name": "web2"}, web2={"graceful_azure_resource_name": "web1"})
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+    run = site.run(handle_events_timeout=patient(20))
+    assert run.status != 0 and site.simulator.event(event_id)["Approvals"] == []
+    for name, other in (("web1", "web2"), ("web2", "web1")):
+        assert f"{name}: graceful_azure_resource_name is {other}, and its metadata service calls this VM {name}: set that, or leave it out" in run.output
+    assert site.admin_states() == {"web1": "ready", "web2": "ready"} and site.records() == []
+    assert "calls this VM web1" in site.run("handle_events", "--check").output
+
+
 # The place is in test_haproxy_places.py, the plan in test_plan_places.py.
 @pytest.mark.long
 def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):

@@ -194,6 +194,7 @@ class HostObservation:
     steady: float = 0.0  # for how many seconds the metadata service showed the same
     looks: int = 1  # as how many looks in a row it counts
     resource_name: str | None = None
+    told_name: str | None = None  # what its metadata service calls it, empty if it does not tell; None: it was not asked, or only the service names it
     addresses: list[str] | None = None
     network: str | None = None
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records, and an id that hosts with the same folder share

@@ -34,6 +34,7 @@ class Lasting:
     """What a pass knows of a host and the next one must know, too. Moments are by the controller's clock."""
 
     resource_name: str | None = None
+    told_name: str | None = None  # what its metadata service calls it, if the settings name it, too
     addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records and its id, as the last look that reached it told
     silent_since: float | None = None  # since when its metadata service was not read

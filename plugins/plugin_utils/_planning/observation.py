@@ -107,6 +107,7 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         memory,
         [(TRAFFIC[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
+        told_name=memory.told_name if look.told_name is None else look.told_name,
         addresses=look.addresses or memory.addresses,
         state_folder=look.state_folder or memory.state_folder,
         answer=memory.answer,
@@ -116,6 +117,10 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         host.fatal.append(Reason(Kind.MISTAKE, look.fatal))
     if host.was_read and not resource_name:
         host.fatal.append(Reason(Kind.MISTAKE, "its metadata service does not tell this host's name; set graceful_azure_resource_name"))
+    if host.told_name and settings.resource_name and host.told_name.lower() != settings.resource_name.strip().lower():
+        # Its events would be taken for those of another VM, and the other way round.
+        why = f"graceful_azure_resource_name is {settings.resource_name}, and its metadata service calls this VM {host.told_name}: set that, or leave it out"
+        host.fatal.append(Reason(Kind.MISTAKE, why))
     host.silent_since = _since(not host.was_read, memory.silent_since, document.now)
     return host
 

@@ -88,6 +88,8 @@ def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_tim
             ask["always"] = True
         drain = values["drain_host"]
         options = {"timeout": observe_timeout, "ports": drain["ports"] or [], "resource_name": values["resource_name"]}
+        if values["resource_name"]:
+            options["ask_name"] = True
         turns[name] = [{"name": f"look at {name}", "options": {**options, "ask": ask, "marks": _marks(drain["steps"])}}]
     looks = machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
@@ -341,6 +343,9 @@ def look_at(host: Host, timeout: float, **more: Any) -> Turn:
     are not the host's (C(module_utils/_host_look.py))."""
     known = host.settings.resource_name or host.observation.resource_name
     options = {"timeout": timeout, "ports": host.ports, "resource_name": known, **more}
+    if host.settings.resource_name and host.told_name is None:
+        # It may be that of another VM.
+        options["ask_name"] = True
     return {"name": f"look at {host.name}", "options": options, "read_at": host.observation.at}
 
 

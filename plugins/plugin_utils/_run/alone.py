@@ -188,6 +188,7 @@ class Pass:
         host, drain = self.host, self.drain
         mine = HostMemory(
             resource_name=host.resource_name,
+            told_name=host.told_name,
             looks=drain.idle_looks,
             boot_id=host.observation.boot_id or host.memory.boot_id,
             arrivals=drain.arrivals,

@@ -23,6 +23,8 @@ from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
 
 REQUEST_SECONDS = 10.0
+# For this host's name, where the settings have one, too.
+NAME_SECONDS = 2.0
 # With the longest request it must be alive again.
 WATCHDOG_RESERVE = 20.0
 FAST_SECONDS = 30.0
@@ -189,6 +191,8 @@ class Watcher:
         except ImdsError as error:
             self._note_error(error)
             return False
+        if not self.counts["answers"] and self._is_called_otherwise():
+            return self.read(**options)
         now = self._monotonic()
         self.counts["answers"] += 1
         self._last_answer = now
@@ -217,6 +221,19 @@ class Watcher:
             say(notes.WARNING, "doubt", text=warning)
         if changes:
             self._reported_at = None
+        return True
+
+    def _is_called_otherwise(self):
+        """Whether the service calls this host otherwise than the settings, which may have another one's name. Then that counts from now on."""
+        given = self.settings.resource_name
+        try:
+            told = self._wait(self._client.get_resource_name, self._client.monotonic() + NAME_SECONDS, float("-inf")) if given else None
+        except ImdsError:
+            return False
+        if told is None or told.lower() in (given.strip().lower(), (self._reader.resource_name or "").lower()):
+            return False
+        say(notes.ERROR, "wrong_name", text=f"resource_name is {given}, and the metadata service calls this VM {told}. That counts: correct the setting")
+        self._reader.resource_name = told
         return True
 
     def _patience(self):

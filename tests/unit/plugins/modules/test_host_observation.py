@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_check, _host_look, _this_host
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
@@ -43,6 +45,7 @@ class Scene:
             "ports": [80],
             "state_dir": str(tmp_path / "state"),
             "timeout": 5.0,
+            "ask_name": False,
             "wait": 0.0,
             "known": "",
             "await_idle": False,
@@ -110,6 +113,24 @@ def test_without_a_name_that_may_still_be_told_nothing_was_read(scene, passing):
         assert seen["events"] is None and seen["error"] == "no time was left" and seen["passing"] is True
     else:
         assert seen["events"] == [] and seen["resource_name"] is None
+
+
+def test_what_the_service_calls_the_host_is_told_beside_the_name_that_is_given(scene):
+    asked = []
+
+    def tell(deadline, retry_until):
+        asked.append((deadline, retry_until))
+        if len(asked) > 1:
+            raise ImdsError("it has no such page")
+        return "web9"
+
+    scene.client = SimpleNamespace(get_resource_name=tell)
+    assert "told_name" not in scene.look() and asked == []
+    seen = scene.look(ask_name=True)
+    assert (seen["told_name"], seen["resource_name"]) == ("web9", "web1") and asked == [(102.0, 100.0)]
+    assert scene.look(ask_name=True)["told_name"] == ""
+    scene.events = {0: None}
+    assert "told_name" not in scene.look(ask_name=True) and len(asked) == 2, "it is silent, so it is asked in a later look"
 
 
 def test_with_nothing_new_it_waits_and_reads_each_second(scene):

@@ -183,3 +183,31 @@ class TestOneFolderForTwoHosts:
         model = Model()
         self.refused(model, web1=None, web2=None)
         assert model.steps != []
+
+
+def test_names_in_azure_that_are_each_others_are_refused():
+    model = Model()
+    names = {"web1": "vm_web2", "web2": "VM_WEB1"}
+    for name, wrong in names.items():
+        model.settings[name]["resource_name"] = wrong
+    observe, asked = model.observe_host, []
+
+    def look(name):
+        """As the real one: what is given is what it returns, and it tells the other name where it is asked for that."""
+        turn = model.turn(name)
+        asks = turn["options"].get("ask_name") if turn else True
+        asked.append(asks)
+        return dict(observe(name), resource_name=names[name], **({"told_name": f"vm_{name}"} if asks else {}))
+
+    model.observe_host = look
+    model.announce("e1", "web1")
+    for _pass in range(4):
+        outcome = model.go()
+        assert {outcome["hosts"][name]["state"] for name in names} == {"needs_person"} and model.in_rotation("web2") == ["lb1"]
+    assert "graceful_azure_resource_name is vm_web2, and its metadata service calls this VM vm_web1" in outcome["hosts"]["web1"]["reason"]
+    assert asked == [True] * 2 + [None] * 6, "it is asked until it has told"
+    names = {"web1": "vm_web1", "web2": "VM_WEB2"}
+    model.killed()
+    for name, right in names.items():
+        model.settings[name]["resource_name"] = right
+    model.until(lambda outcome: model.posted, passes=8)

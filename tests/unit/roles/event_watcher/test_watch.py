@@ -142,6 +142,21 @@ def test_without_the_hosts_name_nothing_is_known(made, capsys):
         assert "resource_name" in said(capsys, "no_answer")[0]["text"]
 
 
+def test_a_name_that_is_another_vms_does_not_hide_the_events_of_this_one(made, capsys):
+    with Service(document(event("a")), name="FrontEnd_IN_0") as service:
+        watcher = made(service, resource_name="another_1")
+        for _number in range(2):
+            watcher.tick()
+            watcher.clock.now += 1
+        assert list(watcher.decider.events) == ["a"]
+        assert [line["text"] for line in said(capsys, "wrong_name")] == [
+            "resource_name is another_1, and the metadata service calls this VM FrontEnd_IN_0. That counts: correct the setting"
+        ]
+        watcher = made(service, resource_name="frontend_in_0")
+        watcher.tick()
+        assert list(watcher.decider.events) == ["a"] and said(capsys, "wrong_name") == []
+
+
 def test_a_state_that_cannot_be_read_is_told_and_left_behind(made, tmp_path, capsys):
     for text in ("", "[]", '{"begun": [1]}', '{"begun": [{"event_id": "a"}]}'):
         (tmp_path / "state.json").write_text(text)
