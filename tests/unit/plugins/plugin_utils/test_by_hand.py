@@ -309,7 +309,7 @@ class TestLines:
 
     def test_an_empty_body_tells_nobody_that_the_event_is_over(self):
         said = self.said(Site(web1=(host(events=[], empty_body=True), [look(self.held())])))
-        assert said[-3:-1] == ["    Reboot E1 may have started: the impact may come at any time, so leave it out.", self.WAYS[0]]
+        assert said[-3:-1] == ["    Reboot E1 may have started: the impact may come at any time, so leave the host out.", self.WAYS[0]]
 
     def test_what_somebody_else_has_changed(self):
         seen = {"backend": "www", "server": "web1", "condition": "changed_meanwhile", "admin_state": "maint"}
