@@ -51,6 +51,8 @@ LEFT_BEFORE = "left_before"
 # In a record of a hold that is being released, or is held again after that began: HAProxy was told to check the server. If such a server is then
 # in maintenance, somebody else has put it there.
 CHECKING = "checking"
+# In a record: the server goes to maint when its sessions are over, because they would be cut there.
+AWAITS = "awaits_sessions"
 # In a record: the server's total of sessions when it was out, including the requests that waited for the server.
 TOTAL_SESSIONS = "total_sessions"
 # In a record: how many of these were waiting requests.
@@ -352,7 +354,7 @@ class Servers(Driver[Server]):
                 kept[CHECKING] = True
             if not self._out_state and self._would_cut(server):
                 told = "%s/%s stays in drain until its sessions are over (%d): on-marked-down shutdown-sessions would cut them in maint"
-                return Step(kept, waiting_for=told % (server.backend, server.name, server.sessions))
+                return Step(dict(kept, **{AWAITS: True}), waiting_for=told % (server.backend, server.name, server.sessions))
             return Step(kept, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
@@ -602,6 +604,7 @@ def _left(record: Record, state: str) -> Record:
     left = dict(record, left=dict(record["left"], admin_state=state))
     left.pop(LEFT_BEFORE, None)
     left.pop(CHECKING, None)
+    left.pop(AWAITS, None)
     return left
 
 

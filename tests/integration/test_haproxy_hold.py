@@ -218,7 +218,7 @@ class TestStickySessions:
         assert self.out(haproxy, hold, out_state="drain") == {"cookie": DRAIN}
         assert self.out(haproxy, hold, out_state="maint") == {"cookie": MAINT}
 
-    def test_what_maint_would_cut_is_over_first(self, start, hold, release):
+    def test_what_maint_would_cut_is_over_first(self, start, hold, release, tmp_path):
         """on-marked-down shutdown-sessions counts for a server that goes to maint, too."""
         with listener() as server, socket.socket() as client:
             port, at = server.getsockname()[1], free_port()
@@ -233,6 +233,8 @@ class TestStickySessions:
                 told = "db/web1 stays in drain until its sessions are over (1): on-marked-down shutdown-sessions would cut them in maint"
                 assert (result["done"], result["waiting_for"]) == (False, [told]) and haproxy.flags("db", "web1")[0] == DRAIN
                 assert not hold(haproxy, timeout=0)["done"]
+                seen = call("haproxy_info", {"servers": ["web1"], "socket": haproxy.socket, "state_dir": str(tmp_path / "state")})["servers"][0]
+                assert (seen["condition"], seen["awaits_sessions"], seen["sessions"]) == ("held", True, 1)
                 served.sendall(b"an answer")
                 assert client.recv(100) == b"an answer"
             assert client.recv(100) == b""

@@ -168,6 +168,7 @@ class TestWhatItSees:
             "process_noted": True,
             "noted": True,
             "restoring": False,
+            "awaits_sessions": False,
             "status": "no check",
             "weight": 7,
             "sessions": 0,

@@ -26,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent imp
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import is_never_served
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import (
+    AWAITS,
     AbsentServers,
     Servers,
     arrived,
@@ -262,6 +263,7 @@ def _observed(held: Record | None, server: Server, seen: HaproxyState, closed: C
         checked=seen.is_watched(server),
         process_noted=held is None or same_process(record_process(held), seen.process),
         restoring=held is not None and held["phase"] == RESTORING,
+        awaits_sessions=held is not None and AWAITS in held and server.sessions > 0,
     )
 
 

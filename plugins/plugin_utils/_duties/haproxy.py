@@ -499,8 +499,9 @@ def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner
     state = server["admin_state"]
     # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
     is_ours = (server.get("found") or {}).get("admin_state", "ready") == "ready"
+    awaits_sessions = bool(server.get("awaits_sessions"))
     if server["condition"] == "held" and is_ours and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
-        return True
+        return not awaits_sessions
     if condition == CHANGED or owner:
         return False
     # This may change at any moment: its name does not resolve, what it tracks is out, or its agent has taken it out.
@@ -508,7 +509,7 @@ def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner
     # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
     # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would
     # look as if HAProxy had lost its state.
-    is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True) or not server.get("noted", True))
+    is_old = condition == HELD and (server.get("restoring") or not server.get("process_noted", True) or not (server.get("noted", True) or awaits_sessions))
     return is_in_rotation(server) or comes_back or bool(is_old)
 
 

@@ -195,6 +195,9 @@ class TestHaproxy:
             ({"admin_state": "drain", "condition": "held", "restoring": True}, {"must_go_out": True}),
             # The run that took it out was cut off before it could say so.
             ({"admin_state": "drain", "condition": "held", "noted": False}, {"must_go_out": True}),
+            # It goes on to maint when its sessions are over.
+            ({"admin_state": "drain", "condition": "held", "noted": False, "awaits_sessions": True, "sessions": 1}, {"must_go_out": False}),
+            ({"admin_state": "drain", "condition": "held", "arrived": 1, "awaits_sessions": True, "sessions": 1}, {"must_go_out": False}),
             ({"admin_state": "drain", "condition": "held", "arrived": 1}, {"must_go_out": True}),
             ({"admin_state": "maint", "condition": "held", "arrived": 1}, {"must_go_out": False}),
             ({"admin_state": "maint", "returns_by_itself": True}, {"must_go_out": True, "returns": "serves again when its name resolves"}),
