@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 
 import jsonschema
@@ -25,6 +26,7 @@ from tests.support.calls import call
 from tests.support.checkout import ROOT
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
+from tests.support.ports import free_port, listener
 from tests.support.roles import SYSTEMCTL, RoleBed
 
 BEFORE = ROOT / "tests" / "integration" / "hold_records"
@@ -367,6 +369,14 @@ class TestWhatIsWritten:
         assert site.release()["waiting_for"]
         site.hold(backends=["checked"])
         site.release()
+        with listener() as server:
+            at, leads_to = free_port(), "127.0.0.1:%d" % server.getsockname()[1]
+            sticky = "mode tcp\n  stick-table type ip size 1k\n  stick on src\n  server web1 %s on-marked-down shutdown-sessions\n" % leads_to
+            site.haproxy.configure(f"listen db\n  bind 127.0.0.1:{at}\n  {sticky}")
+            site.haproxy.reload()
+            with socket.create_connection(("127.0.0.1", at)), server.accept()[0]:
+                site.hold(timeout=0)
+            site.release()
         assert {record["phase"] for record in written} == {"changing", "held", "restoring"}
         fields = SCHEMA["$defs"]["haproxy_server"]["properties"]
         assert written_keys(written) == set(fields)
