@@ -108,6 +108,13 @@ def is_left_alone(place: str, at: str, host: str) -> str:
     )
 
 
+def may_be_its(place: str, at: str, host: str) -> str:
+    return (
+        f"{place} leads to {at}, where {host} has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
+        f" {host}, give that a duty haproxy with this server"
+    )
+
+
 def name_decides(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, which is no address of {host}. Its name decides: it goes out with {host}."
@@ -251,7 +258,7 @@ class Haproxy(ServersDuty):
             else:
                 found = _places(settings, host, owners[key], name, machine, addresses)
                 places.extend(found)
-                doubts.extend(_doubts(settings, host, name, machine, addresses))
+                doubts.extend(_doubts(settings, host, owners[key], name, machine, addresses))
                 lacking = _without_server(settings, machine)
                 if lacking or not any(place.by_name for place in found):
                     mistakes.append(has_no_server({**settings, "backends": lacking}, name, machine.result))
@@ -397,7 +404,7 @@ def _count(machine: MachineObservation, total: int, quiet_for: float) -> Count:
     return Count(machine.result["process"], machine.result["clock"], total, quiet_for, machine.result.get("at"))
 
 
-def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineObservation, addresses: Addresses) -> Iterator[str]:
+def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, machine: MachineObservation, addresses: Addresses) -> Iterator[str]:
     """Sentences about servers of the host's name that lead elsewhere or may, and about what keeps anybody from knowing whether a server is idle."""
     if machine.result.get("hidden"):
         yield f"balancer {name}: {machine.result['hidden']}. As long as this is so, the host never counts as idle"
@@ -405,10 +412,15 @@ def _doubts(settings: BalancerSettings, host: Host, name: str, machine: MachineO
         if line["unresolved"]:
             yield f"nobody knows whether {pass_name(name, line)} leads to it: {line['unresolved']}"
     own, others = _own(settings, host, machine)
-    named = {server.get("address") for server in own}
+    places = {(server.get("address"), server.get("port")) for server in own}
+    named = {address for address, _port in places}
+    # Each port of an address that no target has may be another machine's, where a target of another name has one of them.
+    strange = named - set(addresses.owners) - {server.get("address") for server in _servers(machine) or () if _owner(host, owners, server)}
     for label, address, port in _undecided(settings, name, machine):
         if addresses.may_lead_to(host, (address, port), named, machine.result):
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
+        elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
+            yield may_be_its(label, address_text(address, port), host.name)
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):
