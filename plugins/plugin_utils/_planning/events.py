@@ -153,7 +153,9 @@ def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now:
     for key, found in documents.items():
         first = found[0][0]
         known = remembered.get(key) or EventMemory(first_seen=now, event_id=first.event_id, not_before=first.not_before)
-        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status))
+        # If it was over and is shown again, its hosts were back.
+        was_ready = known.was_ready and known.gone_at is None
+        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status, was_ready=was_ready))
         _put_together(events[key], found)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events

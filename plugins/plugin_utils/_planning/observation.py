@@ -76,6 +76,7 @@ def observe(document: Document) -> Observed:
         name_members(event, hosts, now)
     for host in hosts.values():
         _note_absences(host, hosts, events, now)
+        _forget_times_out(host, events)
     for event in events.values():
         ask_rules(event, hosts)
         _tell_hosts(event, hosts)
@@ -107,7 +108,8 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         memory,
         [(TRAFFIC[balancer["provider"]], balancer) for balancer in settings.load_balancers],
         resource_name=resource_name,
-        told_name=memory.told_name if look.told_name is None else look.told_name,
+        # After a silence, another VM may answer.
+        told_name=memory.told_name if look.told_name is None and look.events is not None else look.told_name,
         addresses=look.addresses or memory.addresses,
         state_folder=look.state_folder or memory.state_folder,
         answer=memory.answer,
@@ -186,6 +188,15 @@ def _note_absences(host: Host, hosts: dict[str, Host], events: dict[str, Event],
                 if not reads or at >= reads[-1] + APART:
                     reads = [*reads[-1:], at]
             host.absent[key] = reads
+
+
+def _forget_times_out(host: Host, events: dict[str, Event]) -> None:
+    """If the host was back since it was out for an event, as where an event that is over is shown again, its time to drain begins anew."""
+    ended = {key for key, event in events.items() if event.gone_at is not None}
+    # What cannot be read may still hold it.
+    back = [] if host.blind else [key for key in host.held_since if key not in host.held_ids and (host.in_rotation or key in ended)]
+    for key in back:
+        del host.held_since[key]
 
 
 def _is_wanted(event: Event, hosts: dict[str, Host], now: float) -> bool:

@@ -2667,6 +2667,45 @@ class TestOverIsSeenTwice:
         assert model.go()["finished"] and model.in_rotation("web1") == ["lb1"]
 
 
+@pytest.mark.parametrize("provider", ["haproxy", "custom", "none"])
+def test_the_time_to_drain_begins_anew_for_an_event_that_is_shown_again(provider):
+    """Documents without it have proved that it is over, and a later one has it."""
+    model = Model(rules=[{"name": "r", "on_drain_timeout": "approve"}], timeout=1e5, min_in_service=0, load_balancer={"provider": provider})
+    model.hosts["web1"]["connections"] = [{"port": 80, "peer": "10.9.9.9", "count": 1}]
+    model.announce("e1", "web1", notice=7200.0)
+    model.announce("e2", "web2", event_type="Freeze", status="Started")
+    for _pass in range(20):
+        model.go()
+    event = model.events.pop("e1")
+    model.incarnation += 1
+    for _pass in range(5):
+        model.go()
+    assert not model.held("web1") and not model.posted
+    model.now += 300
+    model.events["e1"] = event
+    model.incarnation += 1
+    model.go()
+    began = model.now
+    model.until(lambda outcome: model.posted)
+    assert model.now - began >= 110
+
+
+def test_services_that_came_back_are_stopped_again_for_an_event_that_is_shown_again():
+    """Two documents without it in the middle of its impact: the host was given back, and more of the impact may follow."""
+    model = Model(hosts=1, drain_host={"steps": [service()]})
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.start("e1")
+    model.go()
+    event = model.events["e1"]
+    model.over("e1")
+    model.until(lambda outcome: model.in_rotation("web1"))
+    model.events["e1"] = event
+    model.incarnation += 1
+    model.until(lambda outcome: "drained" in model.hosts["web1"]["tasks"], passes=8)
+    assert model.in_rotation("web1") == [] and len(model.posted) == 1
+
+
 def test_whoever_goes_out_whatever_the_minimum_says_is_counted_out_by_the_others():
     """After a reload an approved host is in rotation again, and so is one whose event comes sooner and may wait."""
     model = Model(hosts=3, min_in_service="50%")

@@ -197,7 +197,8 @@ def test_names_in_azure_that_are_each_others_are_refused():
         turn = model.turn(name)
         asks = turn["options"].get("ask_name") if turn else True
         asked.append(asks)
-        return dict(observe(name), resource_name=names[name], **({"told_name": f"vm_{name}"} if asks else {}))
+        tells = asks and not model.hosts[name]["service_silent"]
+        return dict(observe(name), resource_name=names[name], **({"told_name": f"vm_{name}"} if tells else {}))
 
     model.observe_host = look
     model.announce("e1", "web1")
@@ -210,4 +211,13 @@ def test_names_in_azure_that_are_each_others_are_refused():
     model.killed()
     for name, right in names.items():
         model.settings[name]["resource_name"] = right
+    model.go()
+    asked.clear()
+    model.hosts["web2"]["service_silent"] = True
+    model.go()
+    model.go()
+    model.hosts["web2"]["service_silent"] = False
+    model.go()
+    model.go()
+    assert asked[1::2] == [None, True, True, None] and not any(asked[::2]), "another VM may answer now"
     model.until(lambda outcome: model.posted, passes=8)
