@@ -345,16 +345,17 @@ class Servers(Driver[Server]):
         kept["found"] = _with_agent(kept["found"], server)
         # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them, so it goes on to `maint`. The user can
         # forbid that with out_state. A change to `maint` that was cut off is completed. Where `maint` would end the sessions that it has, these come first.
-        is_sent = server.backend in self._cut_backends() and server.backend in self._sticky_backends()
+        is_sent = bool(self._losers(server)) and server.backend in self._sticky_backends()
         onward = self._out_state == MAINT if self._out_state else is_sent or bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and not was_found_out(kept) and (onward or LEFT_BEFORE in record or CHECKING in record):
             kept = dict(_left(self._not_told(kept), MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
             if _is_being_checked(record):
                 # A release may come before the change is done.
                 kept[CHECKING] = True
-            if not self._out_state and self._would_cut(server):
+            left = self._would_cut(server)
+            if left and not self._out_state:
                 told = "%s/%s stays in drain until its sessions are over (%d): on-marked-down shutdown-sessions would cut them in maint"
-                return Step(dict(kept, **{AWAITS: True}), waiting_for=told % (server.backend, server.name, server.sessions))
+                return Step(dict(kept, **{AWAITS: True}), waiting_for=told % (server.backend, server.name, left))
             return Step(kept, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
@@ -440,15 +441,15 @@ class Servers(Driver[Server]):
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
 
-    def _cut_backends(self) -> set[str]:
-        """The backends in which a server loses its sessions when it goes to `maint`."""
+    def _losers(self, server: Server) -> list[Server]:
+        """Which servers lose their sessions when this one goes to `maint`: itself, and those that track it."""
         if self._cut is None:
             self._cut = backends_cut_in_maint(self._seen.pids)
-        return self._cut
+        return [each for each in self._seen.going_with(server) if each.backend in self._cut] if self._cut else []
 
-    def _would_cut(self, server: Server) -> bool:
-        """Whether a server has sessions that it would lose in `maint`."""
-        return bool(server.sessions) and server.backend in self._cut_backends()
+    def _would_cut(self, server: Server) -> int:
+        """How many sessions would be lost in `maint`."""
+        return sum(each.sessions for each in self._losers(server))
 
     def _records_of(self, seen: HaproxyState) -> Records:
         return Records(self._store.records(KIND), self._haproxy.path, seen)

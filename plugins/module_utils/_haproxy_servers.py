@@ -114,6 +114,13 @@ class HaproxyState:
         tracked = self.servers.get(_key(server.tracks))
         return server.unsure if server.checked else tracked is not None and self.is_unsure(tracked)
 
+    def going_with(self, server: Server) -> list[Server]:
+        """The server, and all that take over its state: those that track it, and those that track these."""
+        found = [server]
+        for each in found:
+            found += [other for other in self.servers.values() if _key(other.tracks) == (each.backend, each.name) and other not in found]
+        return found
+
     def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
         """Count what a former process still serves along with the sessions of the one that answers. ``ask``: its own state."""
         for server, count in self._shares(former.connections):

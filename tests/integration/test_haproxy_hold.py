@@ -218,29 +218,36 @@ class TestStickySessions:
         assert self.out(haproxy, hold, out_state="drain") == {"cookie": DRAIN}
         assert self.out(haproxy, hold, out_state="maint") == {"cookie": MAINT}
 
-    def test_what_maint_would_cut_is_over_first(self, start, hold, release, tmp_path):
-        """on-marked-down shutdown-sessions counts for a server that goes to maint, too."""
+    @pytest.mark.parametrize("is_tracking", [False, True])
+    def test_what_maint_would_cut_is_over_first(self, start, hold, release, is_tracking, tmp_path):
+        """on-marked-down shutdown-sessions counts for a server that goes to maint, too, also because the one that it tracks does."""
         with listener() as server, socket.socket() as client:
             port, at = server.getsockname()[1], free_port()
-            sections = "  mode tcp\n  stick-table type ip size 1k\n  stick on src\n  default-server on-marked-down shutdown-sessions\n"
-            haproxy = start(f"listen db\n  bind 127.0.0.1:{at}\n{sections}  server web1 127.0.0.1:{port}\n")
+            sticky, cuts = "  stick-table type ip size 1k\n  stick on src\n", "  default-server on-marked-down shutdown-sessions\n"
+            known = f"backend known\n{sticky}  server web1 127.0.0.1:{port} check inter 1h\n"
+            haproxy = start(
+                f"listen db\n  mode tcp\n  bind 127.0.0.1:{at}\n{cuts}{'' if is_tracking else sticky}"
+                f"  server web1 127.0.0.1:{port} {'track known/web1' if is_tracking else ''}\n{known if is_tracking else ''}"
+            )
+            place = "known" if is_tracking else "db"
             client.connect(("127.0.0.1", at))
             client.settimeout(patient(5))
             server.settimeout(patient(5))
             served, _peer = server.accept()
             with served:
                 result = hold(haproxy, timeout=0)
-                told = "db/web1 stays in drain until its sessions are over (1): on-marked-down shutdown-sessions would cut them in maint"
-                assert (result["done"], result["waiting_for"]) == (False, [told]) and haproxy.flags("db", "web1")[0] == DRAIN
+                told = f"{place}/web1 stays in drain until its sessions are over (1): on-marked-down shutdown-sessions would cut them in maint"
+                assert (result["done"], result["waiting_for"]) == (False, [told]) and haproxy.flags(place, "web1")[0] == DRAIN
                 assert not hold(haproxy, timeout=0)["done"]
-                seen = call("haproxy_info", {"servers": ["web1"], "socket": haproxy.socket, "state_dir": str(tmp_path / "state")})["servers"][0]
-                assert (seen["condition"], seen["awaits_sessions"], seen["sessions"]) == ("held", True, 1)
+                seen = call("haproxy_info", {"servers": ["web1"], "socket": haproxy.socket, "state_dir": str(tmp_path / "state")})["servers"]
+                assert [(each["condition"], each["awaits_sessions"]) for each in seen if each["sessions"]] == [("held", not is_tracking)]
                 served.sendall(b"an answer")
                 assert client.recv(100) == b"an answer"
             assert client.recv(100) == b""
         until(lambda: hold(haproxy, timeout=0)["done"], 10)
-        assert haproxy.flags("db", "web1")[0] == MAINT
-        assert release(haproxy)["done"] and haproxy.flags("db", "web1")[0] == READY
+        assert haproxy.flags(place, "web1")[0] == MAINT
+        if not is_tracking:  # otherwise its check decides
+            assert release(haproxy)["done"] and haproxy.flags(place, "web1")[0] == READY
 
 
 @pytest.mark.parametrize("master", [False, True], ids=["plain", "master-worker"])
