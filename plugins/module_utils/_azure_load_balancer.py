@@ -202,6 +202,13 @@ def notice_of(balancer: dict[str, Any], pool: str) -> float:
     return max((float(probe.get("intervalInSeconds") or 0) * ((probe.get("probeThreshold") or 1) + 2) for probe in probes), default=0.0)
 
 
+def ports_of(balancer: dict[str, Any], pool: str) -> list[int]:
+    """To which ports of its members the load balancing rules of a pool send TCP connections. 0 stands for all ports."""
+    rules = [rule.get("properties") or {} for rule in (balancer.get("properties") or {}).get("loadBalancingRules") or []]
+    mine = (rule for rule in rules if pool.lower() in _targets_of(rule) and str(rule.get("protocol")).lower() != "udp")
+    return sorted({int(rule.get("backendPort") or 0) for rule in mine})
+
+
 def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
 

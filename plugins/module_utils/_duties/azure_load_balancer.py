@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     TagStore,
     balancer_of,
     notice_of,
+    ports_of,
     ways_past,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError
@@ -170,7 +171,7 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
         body = pools.read(pool)
         balancer = pools.balancer(balancer_of(pool))
         records = {record["subject"]["address"]: record for record in store.records(pool, balancer.get("tags") or {})}
-        notice = notice_of(balancer, pool)
+        notice, ports = notice_of(balancer, pool), ports_of(balancer, pool)
         addresses = _with_ips(pools, pools.addresses(pool, body), body, params["servers"])
         for address in addresses:
             record = records.get(address.name)
@@ -186,6 +187,7 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
                     "noted": record is None or record["phase"] != BEGUN,
                     "condition": driver.condition(record, address),
                     "notice": notice,
+                    "ports": ports,
                 }
             )
         members = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []

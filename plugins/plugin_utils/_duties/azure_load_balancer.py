@@ -160,7 +160,8 @@ class AzureLoadBalancer(TrafficDuty):
         mistakes = tuple(mistakes_in(settings, result))
         places = () if mistakes else tuple(_place(settings, machine, address, joining) for address in mine)
         past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result, addresses))
-        return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes)
+        doubts = tuple(_not_counted(settings, host, address) for address in (mine if places else ()) if _uncounted_ports(host, address))
+        return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes, doubts=doubts)
 
     def sharers(self, settings: BalancerSettings) -> str:
         return f"the pool {pool_name(settings)}"
@@ -222,6 +223,20 @@ def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses:
             continue
         if way["name"] not in of_duties if _is_in_pool(way) else str(way["pool"]).lower() not in named:
             yield way
+
+
+def _uncounted_ports(host: Host, address: Json) -> list[int]:
+    """To which ports of the host the rules of its pool send connections that nobody counts. Any port may be of no use where they send them to all."""
+    told = address.get("ports")
+    return sorted(set(told).difference(host.ports, [0])) if told else []
+
+
+def _not_counted(settings: BalancerSettings, host: Host, address: Json) -> str:
+    ports = ", ".join(map(str, _uncounted_ports(host, address)))
+    return (
+        f"the rules of pool {pool_name(settings)} send connections to port {ports} of it, which graceful_azure_ports does not have: nobody counts these"
+        " connections, so they do not keep it from its event. Add the port"
+    )
 
 
 def _is_in_pool(way: Json) -> bool:

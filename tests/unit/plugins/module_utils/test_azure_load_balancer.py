@@ -883,6 +883,12 @@ def test_how_long_a_probe_may_take_to_notice(probe, seconds):
     assert balancer.notice_of({"properties": {"loadBalancingRules": [rule(80, "web")]}}, POOL) == balancer.notice_of({}, POOL) == 0.0
 
 
+def test_to_which_ports_the_rules_of_a_pool_lead():
+    rules = [rule(80, "WEB", plural=True), rule(443, "web", protocol="Tcp"), rule(53, "web", protocol="Udp"), rule(81, "api"), rule(0, "web", protocol="All")]
+    assert balancer.ports_of({"properties": {"loadBalancingRules": rules}}, POOL) == [0, 80, 443]
+    assert balancer.ports_of({}, POOL) == []
+
+
 @pytest.mark.parametrize("probe", [{}, {"probe": None}])
 def test_a_rule_without_a_probe_does_not_follow_the_administrative_state(probe):
     """Azure says so in its page about that state."""

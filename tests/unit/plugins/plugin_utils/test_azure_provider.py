@@ -123,6 +123,15 @@ def test_what_the_load_balancer_sends_past_the_pool_keeps_the_host_in_rotation(w
     assert [(place.in_rotation, place.busy, place.stays, place.must_go_out) for place in past] == ([(True, (said,), said, False)] if said else [])
 
 
+@pytest.mark.parametrize(("ports", "told"), [([8080], None), ([0], None), (None, None), ([8080, 8443], "8443"), ([80, 443, 8080], "80, 443")])
+def test_a_port_of_a_rule_that_is_not_counted_is_told(ports, told):
+    """Azure counts nothing, so who is connected there would keep nobody from the event."""
+    host = SimpleNamespace(name="web1", ports=[8080], balancers=[(PROVIDER, SETTINGS)])
+    found = PROVIDER.traffic(SETTINGS, host, {KEY: MachineObservation(KEY, {"addresses": [address(ports=ports)], "at": 5.0}, None)}, None)
+    said = f"the rules of pool web send connections to port {told} of it, which graceful_azure_ports does not have"
+    assert [doubt.partition(":")[0] for doubt in found.doubts] == ([said] if told else [])
+
+
 def test_an_address_with_a_duty_of_its_own_is_no_way_past():
     host = SimpleNamespace(name="web1", ports=[8080], balancers=[(PROVIDER, SETTINGS), (PROVIDER, dict(SETTINGS, server="x"))])
     result = {"addresses": [address(state="Down"), address("x", state="Down")], "at": 5.0, "past": [dict(WAY, pool=POOL)]}
