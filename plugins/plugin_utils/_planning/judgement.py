@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import DELE
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import comes_later
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
@@ -210,7 +210,9 @@ def had_impact(host: Host, event: Event, observed: Observed) -> bool:
     # The host was booted since it was prepared for the event. If that is approved and has not started, its service may lag, or it was another's impact.
     held = (observed.events[key] for key in host.held_ids if key != event.key and key in observed.events)
     others = any(other.started or not other.standing and (other.seen_started is not None or other.approved) for other in held)
-    return event.started or event.approved and not others
+    # No service lags for so long: the host crashed, or somebody has booted it.
+    is_ahead = host.name in event.shown_by and stood_for(host.booted_at, observed.now) >= LAG
+    return event.started or event.approved and not (others or is_ahead)
 
 
 def _readiness_by_others(host: Host, drain: Drain, event: Event) -> Verdict:

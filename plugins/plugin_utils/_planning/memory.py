@@ -37,6 +37,7 @@ class Lasting:
     told_name: str | None = None  # what its metadata service calls it, if the settings name it, too
     addresses: list[str] | None = None  # its IP addresses, as the last look that read them told
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records and its id, as the last look that reached it told
+    booted_at: float | None = None  # when this run first saw the boot of the host that goes on
     silent_since: float | None = None  # since when its metadata service was not read
     blind_since: float | None = None  # since when one of its balancers was not read
     fatal_since: float | None = None  # since when a mistake has forbidden every step for it

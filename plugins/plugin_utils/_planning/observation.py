@@ -110,6 +110,7 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         resource_name=resource_name,
         # After a silence, another VM may answer.
         told_name=memory.told_name if look.told_name is None and look.events is not None else look.told_name,
+        booted_at=memory.booted_at if memory.boot_id and look.boot_id in (None, memory.boot_id) else document.now,
         addresses=look.addresses or memory.addresses,
         state_folder=look.state_folder or memory.state_folder,
         answer=memory.answer,

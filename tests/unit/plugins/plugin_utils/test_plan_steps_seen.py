@@ -180,6 +180,39 @@ def test_a_service_that_lags_behind_the_impact_does_not_stop_what_came_up():
     assert len(drains(model)) == 1
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_host_that_crashes_after_the_approval_is_drained_again_for_the_impact_that_is_still_to_come(killed):
+    """Azure may begin an approved event minutes later. Its service goes on showing it as Scheduled, which no service does for so long after the impact."""
+    model = model_of()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.go()
+    model.boots("web1")
+    if killed:
+        model.killed()
+    model.until(lambda outcome: len(drains(model)) == 2, 12)
+    model.go()
+    assert model.hosts["web1"]["on"] == [] and model.in_rotation("web1") == []
+    model.start("e1")
+    model.go()
+    model.boots("web1")
+    for _pass in range(12):
+        model.go()
+    assert len(drains(model)) == 2, "this was its own"
+
+
+def test_nor_is_it_where_its_own_service_does_not_show_the_event():
+    model = model_of()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: model.posted)
+    model.go()
+    model.boots("web1")
+    model.hosts["web1"]["service_silent"] = True
+    for _pass in range(12):
+        model.go()
+    assert len(drains(model)) == 1
+
+
 @pytest.mark.parametrize("seen", ["started", "over", "killed"])
 def test_two_events_are_approved_and_the_first_one_reboots_the_host(seen):
     """The second may start at any moment, so what came up with the host is stopped for it at once."""
