@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
 import yaml
 from docutils import nodes
+from sphinx import addnodes
 
 HERE = Path(__file__).parent
 REPOSITORY = "https://github.com/graceful-azure/graceful.azure"
@@ -103,23 +105,57 @@ def without_source(app, pagename, templatename, context, doctree):
         context["theme_source_repository"] = ""
 
 
+NAME_IN_TABLE, NAME_IN_LINE, LINE = 15, 28, 36
+"""How many characters of code a column of a table has on a phone, most of a line, and a line."""
+
+
+def breakable(name, mark="<wbr>"):
+    """Not within an IP address, and not before the end of a file's name. A path may be broken anywhere."""
+    name = re.sub(r"(?<=\w[_:=-])(?=\w)|(?<=\w\.)(?=[^\W\d]\w{3})|(?<=[\w%]\\|//)(?=\w)", mark, name)
+    return re.sub(r"(?<=\w/)(?=\w)", '<wbr class="anywhere">', name)
+
+
 def mark_breaks(app, pagename, templatename, context, doctree):
-    """Marks where a long name may be broken, which is after a sign that joins its words, and where an option must not be. site.css does the rest."""
+    """Marks where a long name may be broken, which is after a sign that joins its words, and what must not be. site.css does the rest."""
 
     def marked(name):
+        length = len(html.unescape(name[0]))
+        if length <= NAME_IN_TABLE:
+            return name[0] if name[0].isalnum() else f'<span class="whole">{name[0]}</span>'
+        if name[0].isalnum():
+            return re.sub(r"(?<=[a-z])(?=[A-Z])", "<wbr>", name[0])
         option, rest = re.match(r"(-+\w+)?(.*)", name[0], re.DOTALL).groups()
-        rest = re.sub(r"(?<=\w[_:=-])(?=\w)|(?<=\w\.)(?=\d|\w{4})", "<wbr>", rest)  # not before the end of a file's name
-        rest = re.sub(r"(?<=\w/)(?=\w)", '<wbr class="path">', rest)
-        return f'<span class="option">{option}</span>{rest}' if option else rest
+        rest = breakable(rest, '<wbr class="anywhere">' if length > LINE else "<wbr>")
+        rest = f'<span class="whole">{option}</span>{rest}' if option else rest
+        return f'<span class="line">{rest}</span>' if length <= NAME_IN_LINE else rest
 
     if "body" in context:
-        context["body"] = re.sub(r'(?:(?<=<span class="pre">)|(?<=<h1>))[^<]+', marked, context["body"])
+        body = re.sub(r'(?<=<span class="pre">)[^<]+', marked, context["body"])
+        context["body"] = re.sub(r"(?<=<h1>)[^<]+", lambda title: breakable(title[0]), body)
+
+
+def name_in_menu(app, docname, source):
+    """Modules, plugins and roles, whose titles are too long for the menu: C(duty module)."""
+    if docname == "reference/index":
+        source[0] = re.sub(r"^    (\w+)_(module|callback|filter|lookup|role)$", r"    \1 \2 <\1_\2>", source[0], flags=re.MULTILINE)
+
+
+def name_neighbours(app, pagename, templatename, context, doctree):
+    """The pages before and after this one have the names that they have in the menu."""
+    trees = [tree for toc in app.env.tocs.values() for tree in toc.findall(addnodes.toctree)]
+    names = {page: name for tree in trees for name, page in tree["entries"] if name}
+    _above, former, later = app.builder.relations.get(pagename) or (None, None, None)
+    for side, page in (("prev", former), ("next", later)):
+        if context.get(side) and page in names:
+            context[side] = {**context[side], "title": breakable(html.escape(names[page]))}
 
 
 def setup(app):
     app.connect("source-read", add_children)
     app.connect("source-read", lead_to_repository)
     app.connect("source-read", lead_to_reference)
+    app.connect("source-read", name_in_menu)
     app.connect("html-page-context", without_source)
     app.connect("html-page-context", mark_breaks)
+    app.connect("html-page-context", name_neighbours)
     app.connect("missing-reference", ansible_page)

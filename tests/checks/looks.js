@@ -23,6 +23,31 @@ SPDX-License-Identifier: GPL-3.0-or-later
         }
     }
 
+    // Beside the text of a page of up to three columns there is nothing to look for.
+    for (const table of document.querySelectorAll("article table.docutils:not(.ansible-option-table)")) {
+        const box = table.closest(".table-wrapper");
+        if (table.rows[0].cells.length <= 3 && box.scrollWidth > box.clientWidth + 1) {
+            wrong.add(`${box.scrollWidth} of ${box.clientWidth} pixels: ${words(table.textContent)}`);
+        }
+    }
+    // A name in code is broken only where it has been marked, and a short one nowhere.
+    const lines = (node) => {
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        return new Set([...range.getClientRects()].filter((place) => place.width > 1).map((place) => Math.round(place.bottom))).size;
+    };
+    for (const name of document.querySelectorAll("article code .pre, .related-pages .title")) {
+        if (name.localName === "span" && name.textContent.length <= 15 && lines(name) > 1) {
+            wrong.add(`a short name is broken: ${name.textContent}`);
+        }
+        const parts = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+        while (parts.nextNode()) {
+            if (/^\w+$/.test(parts.currentNode.data) && lines(parts.currentNode) > 1) {
+                wrong.add(`a word is broken: ${name.textContent}`);
+            }
+        }
+    }
+
     // Colours are written in many ways, so a canvas says what they are.
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
     const colour = (text) => {

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import urllib.parse
 from html.parser import HTMLParser
@@ -133,6 +134,20 @@ def test_what_github_draws_is_drawn_here(pages):
     page = SITE / "docs" / "windows.html"
     assert "[!WARNING]" not in pages[page].text and 'class="admonition warning"' in page.read_text(encoding="utf-8")
     assert not any('class="highlight-mermaid' in path.read_text(encoding="utf-8") for path in pages)
+
+
+def test_the_neighbours_of_a_page_have_the_names_that_the_menu_has(pages):
+    """Titles of modules are sentences, which the menu has no room for."""
+    neighbours = 0
+    for page in pages:
+        text = page.read_text(encoding="utf-8").replace("<wbr>", "")
+        menu = text.partition('class="sidebar-tree"')[2].partition("<article")[0]
+        names = dict(re.findall(r'<a class="(?:current )?reference internal" href="([^"#]+)">(.*?)</a>', menu))
+        assert not [name for name in names.values() if "\N{EN DASH}" in name], page
+        for target, name in re.findall(r'<a class="(?:next|prev)-page" href="([^"]+)">.*?class="title">(.*?)</div>', text, re.DOTALL):
+            assert name in (names.get(target), "Home"), (page, target)
+            neighbours += 1
+    assert neighbours > len(pages)
 
 
 def test_no_title_is_that_of_another_page(pages):

@@ -61,7 +61,7 @@ class TestExample:
     def test_the_rule_of_its_table_decides(self, _title, rules, rows):
         for event, name, action in rows:
             rule = rule_for(rules_of(rules), dict(EVENT, **json.loads(event.strip("`"))))
-            assert (rule["name"], rule["action"]) == (name, action), event
+            assert (rule["name"], f"`{rule['action']}`") == (name, action), event
 
     def test_each_of_its_rules_decides_in_the_table_and_not_for_everything(self, _title, rules, rows):
         deciding = [name for _event, name, _action in rows]
@@ -76,7 +76,7 @@ def test_each_written_mistake_is_told_as_the_page_says():
     for written, said in rows:
         expression = written[2:-2].strip() if written.startswith("``") else written[1:-1]
         (mistake,) = expression_mistakes(expression.replace("\\|", "|"))
-        assert said in mistake
+        assert said[0] == said[-1] == "`" and said[1:-1] in mistake
 
 
 def test_keys_and_fields_are_all_there():
