@@ -67,6 +67,11 @@ def _counted(observed: Observed) -> Iterator[str]:
     for (ports, balancers), names in alike.items():
         leads = f"{balancers} {'send' if ', ' in balancers else 'sends'} requests there"
         yield f"{', '.join(names)}: clients are counted on {ports}, because {leads} (graceful_azure_ports would choose others)"
+    # Without its addresses, nobody knows which ports are its own. The other types of balancers need the setting.
+    unseen = [host for host in observed.hosts.values() if host.is_told_its_ports and not host.ports and host.addresses and not host.blind]
+    names = [host.name for host in unseen if any(place.group for place in host.places)]
+    if names:
+        yield f"{', '.join(names)}: no balancer tells a port of its own, so who connects past the balancers is not seen (set graceful_azure_ports)"
     for (_network, port), names in counting.items():
         if len(names) > 1:
             yield f"{', '.join(names)} are on one machine: on port {port}, each counts the clients of the others, too. Give each a port of its own"

@@ -247,6 +247,14 @@ class TestCheckMode:
         assert self.run(model) == ["Check mode: nothing is changed. No event stands. Looked at: web1, web2, lb1.", self.SAID]
         assert model.number == 2
 
+    @pytest.mark.parametrize(("ports", "at"), [(None, ("10.0.1.1", None)), (None, ("10.0.9.9", 8080)), ([], ("10.0.1.1", None))])
+    def test_a_host_of_which_no_port_is_known_is_told(self, ports, at):
+        """Who connects to it past its balancer would keep it from no event."""
+        model = Told(wait=False, ports=ports)
+        model.at["web1"] = at
+        said = "web1: no balancer tells a port of its own, so who connects past the balancers is not seen (set graceful_azure_ports)"
+        assert (said in self.run(model)) == (ports is None)
+
     def test_beside_an_event(self):
         model = Told(wait=False)
         model.at["web2"] = ("10.0.1.2", 9090)
