@@ -21,6 +21,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.roles import pretend_systemctl, write_noting_tasks
+from tests.support.simulator import Simulator
 from tests.support.site import Site, until_said
 
 # A run of seconds takes minutes where the machine has much else to do.
@@ -213,9 +214,12 @@ def test_another_server_goes_out_between_the_look_and_the_step(site):
 
 def test_a_target_by_the_names_that_azure_gives(site):
     """As a watcher or a job's launch has them: of hosts that the inventory knows by others, in any case of letters."""
-    site.write_inventory({"graceful_azure_resource_name": "{{ azure_name }}"}, web1={"azure_name": "vmss-1.x"}, web2={"azure_name": "other"})
-    site.simulator.post_event(EventType="Reboot", Resources=["web1"])
-    run = site.run("handle_events", "--check", target="VMSS-1.X:vmss", handle_events_unknown_targets="ignore")
+    names = {"web1": "vmss-1.x", "web2": "other"}
+    with Simulator(list(names.values())) as simulator:
+        known = {name: {"azure_name": called, "graceful_azure_imds_url": simulator.urls[called]} for name, called in names.items()}
+        site.write_inventory({"graceful_azure_resource_name": "{{ azure_name }}"}, **known)
+        simulator.post_event(EventType="Reboot", Resources=["vmss-1.x"])
+        run = site.run("handle_events", "--check", target="VMSS-1.X:vmss", handle_events_unknown_targets="ignore")
     assert run.status == 0, run.output
     assert "web1  " in run.output and "web2  " not in run.output and "Invalid characters" not in run.output
     run = site.run("handle_events", "--check", target="vmss")
