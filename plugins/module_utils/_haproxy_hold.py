@@ -345,7 +345,7 @@ class Servers(Driver[Server]):
         kept["found"] = _with_agent(kept["found"], server)
         # A server that still gets sessions in `drain` gets none in `maint`, whatever directive sends them, so it goes on to `maint`. The user can
         # forbid that with out_state. A change to `maint` that was cut off is completed. Where `maint` would end the sessions that it has, these come first.
-        is_sent = bool(self._losers(server)) and server.backend in self._sticky_backends()
+        is_sent = server.forced == DRAIN and server.backend in self._sticky_backends() and bool(self._losers(server))
         onward = self._out_state == MAINT if self._out_state else is_sent or bool(arrived(kept, server, self.process))
         if server.forced == DRAIN and not was_found_out(kept) and (onward or LEFT_BEFORE in record or CHECKING in record):
             kept = dict(_left(self._not_told(kept), MAINT), phase=CHANGING, **{LEFT_BEFORE: DRAIN})
