@@ -416,7 +416,7 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
     named = {address for address, _port in places}
     # Each port of an address that no target has may be another machine's, where a target of another name has one of them.
     strange = named - set(addresses.owners) - {server.get("address") for server in _servers(machine) or () if _owner(host, owners, server)}
-    for label, address, port in _undecided(settings, name, machine):
+    for label, address, port in _undecided(settings, host, owners, name, machine):
         if addresses.may_lead_to(host, (address, port), named, machine.result):
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
         elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
@@ -429,11 +429,12 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
 
 
-def _undecided(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:
-    """What is in rotation and has another name than the host: its name, and each address and port to which it leads."""
+def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:
+    """What is in rotation and has another name than the host in each of its duties: its name, and each address and port to which it leads."""
     for server in _servers(machine) or ():
         is_meant = not settings["backends"] or server["backend"] in settings["backends"]
-        if is_meant and not is_named(settings, server) and is_in_rotation(server) and server.get("address"):
+        is_its = is_named(settings, server) or host.name in owners.get((server["backend"], server["server"]), ())
+        if is_meant and not is_its and is_in_rotation(server) and server.get("address"):
             yield place_name(name, server), server["address"], server.get("port")
     for line in _passes(settings, machine):
         yield from ((pass_name(name, line), at["address"], at["port"]) for at in line["leads_to"])

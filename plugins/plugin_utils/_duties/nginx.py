@@ -172,7 +172,7 @@ class Nginx(ServersDuty):
             places.extend(found)
             mistakes.extend(mistakes_in(settings, name, machine.result))
             doubts.extend(filter(None, [_doubts(settings, name, machine.result)]))
-            doubts.extend(_undecided(settings, host, name, machine.result, addresses))
+            doubts.extend(_undecided(settings, host, owners[key], name, machine.result, addresses))
             problem = machine.result.get("configuration_problem")
             if problem and any(place.must_go_out for place in found):
                 mistakes.append(f"balancer {name}: the configuration of nginx has a mistake already: {problem}")
@@ -284,13 +284,14 @@ def _others(settings: BalancerSettings, name: str, result: Json) -> Iterator[tup
     return ((place, line) for place, line in found if is_in_files(settings, line, files))
 
 
-def _undecided(settings: BalancerSettings, host: Host, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
+def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
     """Sentences about what leads to an address of the host that another one may have as well."""
     files = result.get("files")
     own = (target for server in result["servers"] if is_named(settings, server, files) for target in places_of(server))
     named = {target[0] for target in own if not isinstance(target, str)}
     for place, line in _others(settings, name, result):
-        ends = (target for target in sorted(places_of(line), key=str) if not isinstance(target, str))
+        # Another duty of the host may name it.
+        ends = (each for each in sorted(places_of(line), key=str) if not isinstance(each, str) and host.name not in owners.get(each, ()))
         found = next((target for target in ends if addresses.may_lead_to(host, target, named, result)), None)
         if found:
             yield may_be_anothers(place, place_text(found), host.name, "files")

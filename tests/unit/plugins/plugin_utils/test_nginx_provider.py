@@ -133,6 +133,9 @@ def test_what_may_lead_to_another_host_with_the_same_address_is_told(known, is_l
     found = traffic(*lines, target=target, others=[other], passes=[] if is_line else [strange])
     label = "10.0.0.200:80 in upstream api on lb1" if is_line else f"proxy_pass http://10.0.0.200 in {UP}, line 7, on lb1"
     assert [place.name for place in found.places] == ["10.0.0.4:80 in upstream shop on lb1", *([label] if known else [])]
+    if is_line:
+        second = Target(of=settings(server="10.0.0.200:80"), addresses=target.addresses)
+        assert traffic(*lines, target=target, others=[other, second]).doubts == (), "a duty of its own"
     assert [said.split(", and stays")[0] for said in found.doubts] == ([] if known else [f"{label} leads to 10.0.0.200:80, which is an address of web1"])
 
 

@@ -96,10 +96,16 @@ def test_what_sends_requests_to_the_host_without_a_server_never_counts_as_out():
     assert why in model.said("web1")[1] and model.posted == []
 
 
-@pytest.mark.parametrize(("at", "other", "is_told"), [(8080, "52.0.0.9", True), (80, "52.0.0.9", False), (8080, "52.0.0.1", False)])
-def test_another_port_behind_address_translation_is_told_before_the_event(at, other, is_told):
-    """It stays in rotation: nobody knows whether it is the host. At the same port it is."""
+@pytest.mark.parametrize(
+    ("at", "other", "has_duty", "is_told"),
+    [(8080, "52.0.0.9", False, True), (80, "52.0.0.9", False, False), (8080, "52.0.0.1", False, False), (8080, "52.0.0.9", True, False)],
+)
+def test_another_port_behind_address_translation_is_told_before_the_event(at, other, has_duty, is_told):
+    """It stays in rotation: nobody knows whether it is the host. At the same port it is, and where another duty of the host names it."""
     model = Moving()
+    if has_duty:
+        (balancer,) = model.settings["web1"]["load_balancers"]
+        model.settings["web1"]["load_balancers"].append(dict(balancer, server="spare"))
     model.own["web1"] = ["192.168.0.1"]
     model.at.update(web1=("52.0.0.1", 80), web2=(other, 81), spare=("52.0.0.1", at))
     told = "web1: www/spare on lb1 leads to 52.0.0.1:8080, where web1 has another port, and stays in rotation"
