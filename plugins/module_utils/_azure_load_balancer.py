@@ -194,19 +194,22 @@ class Pools:
 
 def notice_of(balancer: dict[str, Any], pool: str) -> float:
     """After how many seconds the probes of a pool must have noticed that a member answers again; 0 if it has none. No C(probeThreshold) counts as 1."""
-    properties = balancer.get("properties") or {}
-    rules = [rule.get("properties") or {} for rule in properties.get("loadBalancingRules") or []]
-    wanted = {_id_of(rule.get("probe")) for rule in rules if pool.lower() in _targets_of(rule)}
-    probes = [probe.get("properties") or {} for probe in properties.get("probes") or [] if _id_of(probe) in wanted]
+    wanted = {_id_of(rule.get("probe")) for rule in _rules_of(balancer, pool)}
+    there = (balancer.get("properties") or {}).get("probes") or []
+    probes = [probe.get("properties") or {} for probe in there if _id_of(probe) in wanted]
     # What answers just too late for one probe is seen by the next, and each may take as long as an interval.
     return max((float(probe.get("intervalInSeconds") or 0) * ((probe.get("probeThreshold") or 1) + 2) for probe in probes), default=0.0)
 
 
 def ports_of(balancer: dict[str, Any], pool: str) -> list[int]:
     """To which ports of its members the load balancing rules of a pool send TCP connections. 0 stands for all ports."""
+    return sorted({int(rule.get("backendPort") or 0) for rule in _rules_of(balancer, pool) if str(rule.get("protocol")).lower() != "udp"})
+
+
+def _rules_of(balancer: dict[str, Any], pool: str) -> list[dict[str, Any]]:
+    """What the load balancing rules that send to a pool say."""
     rules = [rule.get("properties") or {} for rule in (balancer.get("properties") or {}).get("loadBalancingRules") or []]
-    mine = (rule for rule in rules if pool.lower() in _targets_of(rule) and str(rule.get("protocol")).lower() != "udp")
-    return sorted({int(rule.get("backendPort") or 0) for rule in mine})
+    return [rule for rule in rules if pool.lower() in _targets_of(rule)]
 
 
 def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -131,7 +131,8 @@ class LookAction(ActionBase):
         of_look = seconds + grace(task_vars) + (OVERHEAD if is_windows(self, task_vars) else 0.0)
         seconds = of_look + sum(ACT + float(act["args"].get("timeout") or 0.0) for act in acts)
         limit = TimeLimit(seconds, is_unwanted, must_finish=bool(acts))
-        said = f"the machine is reached, but did not finish its answer within {seconds:g} s"
+        # It says for how long the machine is spared, which need not be as long as acts may take.
+        unfinished = {"reached": False, "cut_off": of_look, "error": f"the machine is reached, but did not finish its answer within {seconds:g} s"}
         answer: Json = {}
         try:
             with limit:
@@ -141,8 +142,7 @@ class LookAction(ActionBase):
                 self._connection.close()
                 return {"acts": [], "look": {"ended": True, "changed": False, "began": began, "watched": time.time()}}
             self._connection._shell.tmpdir = None
-            # It says for how long the machine is spared, which need not be as long as acts may take.
-            lost, failure = UNREACHABLE, {"reached": False, "cut_off": of_look, "error": said}
+            lost, failure = UNREACHABLE, unfinished
         except AnsibleAuthenticationFailure as error:
             lost, failure = UNREACHABLE, {"reached": False, "fatal": first_line(error), "error": first_line(error)}
         except AnsibleConnectionFailure as error:
@@ -160,7 +160,7 @@ class LookAction(ActionBase):
             look = self._told(answer.get("look") or {})
             if time.time() - began > seconds + GRACE:
                 # The controller was suspended, and the limit did not count that. What the machine saw before may not be so any more.
-                look = {"reached": False, "cut_off": of_look, "error": said}
+                look = unfinished
         look.update({key: answer[key] for key in OF_ALL if key in answer})
         look.setdefault("changed", False)
         return {"acts": answer["acts"], "look": dict(look, began=began)}

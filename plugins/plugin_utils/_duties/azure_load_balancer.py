@@ -160,7 +160,7 @@ class AzureLoadBalancer(TrafficDuty):
         mistakes = tuple(mistakes_in(settings, result))
         places = () if mistakes else tuple(_place(settings, machine, address, joining) for address in mine)
         past = () if mistakes else tuple(_past(settings, way) for way in ways_past(settings, host, result, addresses))
-        doubts = tuple(_not_counted(settings, host, address) for address in (mine if places else ()) if _uncounted_ports(host, address))
+        doubts = tuple(_not_counted(settings, host, mine if places else ()))
         return Traffic(places + past, any(place.serves for place in places), mistakes=mistakes, doubts=doubts)
 
     def sharers(self, settings: BalancerSettings) -> str:
@@ -225,18 +225,16 @@ def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses:
             yield way
 
 
-def _uncounted_ports(host: Host, address: Json) -> list[int]:
-    """To which ports of the host the rules of its pool send connections that nobody counts. Any port may be of no use where they send them to all."""
-    told = address.get("ports")
-    return sorted(set(told).difference(host.ports, [0])) if told else []
-
-
-def _not_counted(settings: BalancerSettings, host: Host, address: Json) -> str:
-    ports = ", ".join(map(str, _uncounted_ports(host, address)))
-    return (
-        f"the rules of pool {pool_name(settings)} send connections to port {ports} of it, which graceful_azure_ports does not have: nobody counts these"
-        " connections, so they do not keep it from its event. Add the port"
-    )
+def _not_counted(settings: BalancerSettings, host: Host, mine: Iterable[Json]) -> Iterator[str]:
+    """Sentences about the ports of the host to which the rules of its pool send connections that nobody counts."""
+    for told in (address["ports"] for address in mine if address.get("ports")):
+        # Any port may be of no use where they send them to all.
+        ports = sorted(set(told).difference(host.ports, [0]))
+        if ports:
+            yield (
+                f"the rules of pool {pool_name(settings)} send connections to port {', '.join(map(str, ports))} of it, which graceful_azure_ports does not"
+                " have: nobody counts these connections, so they do not keep it from its event. Add the port"
+            )
 
 
 def _is_in_pool(way: Json) -> bool:

@@ -415,7 +415,9 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
     places = {(server.get("address"), server.get("port")) for server in own}
     named = {address for address, _port in places}
     # Each port of an address that no target has may be another machine's, where a target of another name has one of them.
-    strange = named - set(addresses.owners) - {server.get("address") for server in _servers(machine) or () if _owner(host, owners, server)}
+    strange = {address for address in named if address not in addresses.owners}
+    if strange:
+        strange -= {server.get("address") for server in _servers(machine) or () if _owner(host, owners, server)}
     for label, address, port in _undecided(settings, host, owners, name, machine):
         if addresses.may_lead_to(host, (address, port), named, machine.result):
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
