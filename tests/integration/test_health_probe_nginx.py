@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration of nginx on docs/health-probe.md: while the file is there, the health answer fails, and connections close after their next request."""
+"""The configuration of nginx on docs/getting-started.md: while the file is there, the health answer fails, and connections close after their next request."""
 
 from __future__ import annotations
 
@@ -43,10 +43,15 @@ def port(tmp_path):
     """That of nginx before an application, with the page's configuration and the file in the folder of the test."""
     application = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application)
     threading.Thread(target=application.serve_forever, daemon=True).start()
-    port = free_port()
-    ((kind, text),) = blocks("docs/health-probe.md", "With nginx")
-    assert kind == "nginx"
-    for there, here in (("listen 8080", f"listen 127.0.0.1:{port}"), (":3000", f":{application.server_port}"), ("/var/www/", f"{tmp_path}/")):
+    port, probed = free_port(), free_port()
+    (text,) = (text for kind, text in blocks("docs/getting-started.md", "Behind Azure Load Balancer or Application Gateway") if kind == "nginx")
+    places = {
+        "listen 80;": f"listen 127.0.0.1:{port};",
+        "listen 8081;": f"listen 127.0.0.1:{probed};",
+        ":3000": f":{application.server_port}",
+        "/var/www/": f"{tmp_path}/",
+    }
+    for there, here in places.items():
         assert there in text
         text = text.replace(there, here)
     nginx = Nginx(tmp_path, http=text)
