@@ -117,7 +117,8 @@ def _event(decided: Decided, statuses: Statuses, decisions: Mapping[str, Decisio
         if step and event.event_id in step["event_ids"] and not step.get("through"):
             # Nothing is being done here. What comes next says the same.
             said = tuple(reason for reason in said if reason.kind is not Kind.ACT)
-            more.append(f"next {step_words(step)}" if step["role"] == "drain_host" else f"next it {step_words(step)}")
+            if not any(reason.kind is Kind.RECORD for reason in said):
+                more.append(f"next {step_words(step)}" if step["role"] == "drain_host" else f"next it {step_words(step)}")
         if event.prepares and not event.started:
             # Whoever works on it hears of the approval now, when it can still be prevented.
             more.extend(reason.text for reason in maintenance(decided.observed.hosts[name]) if reason not in said)

@@ -340,7 +340,7 @@ def _why_draining(decided: Decided, host: Host, event: Event, until: float | Non
         if host.in_rotation or host.blind:
             return (Reason(Kind.ACT, f"{_being(decided)} taken out of its balancer"),)
         # It is out for another event, or the run that took it out was killed before the record said so.
-        return (Reason(Kind.ACT, f"out of its balancer, and its record there {_being(decided)} completed"),)
+        return (Reason(Kind.RECORD, f"out of its balancer, and its record there {_being(decided)} completed"),)
     going_on = going_on_at(decided, host)
     why = going_on or (Reason(Kind.ACT, "its duties are being handed over") if step else Reason(Kind.LOOK, ONCE_MORE),)
     # A killed run may have used up the time. Whether the host is drained is not known before this run has counted.

@@ -24,6 +24,7 @@ class Kind(Enum):
     LOOK = "look"  # the host is idle, and a second look follows at once
     STATE = "state"  # how far a host or an event has come
     ACT = "act"  # the step that is being taken for it, and no more than that
+    RECORD = "record"  # the same, where no more than a record is left to be written
     NOTE = "note"  # other news of a place
     MISTAKE = "mistake"  # only a person can mend it
     BALANCER = "balancer"  # the same, on the machine of a balancer that other hosts may be behind, too

@@ -107,6 +107,18 @@ def test_a_known_type_without_rules():
     assert "web2: waiting: 1 of 2 in service in www on lb1 (web1 goes out), 1 must stay; goes out at the latest at TIME" in text
 
 
+def test_a_host_that_a_killed_run_has_taken_out_is_not_said_to_go_out():
+    model = Model()
+    model.announce("e1", "web1")
+    model.until(lambda outcome: not model.in_rotation("web1"))
+    model.killed()
+    # The record still lacks this one.
+    model.announce("e2", "web1", event_type="Freeze")
+    text = shown(model)
+    assert "web1: draining: out of its balancer, and its record there would be completed" in text
+    assert "goes out of its balancer" not in text
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
