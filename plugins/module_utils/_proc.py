@@ -23,7 +23,7 @@ ENDED = ("Z", "X")
 def read(*parts: object) -> str:
     """The text of one of these files. The parts are joined to its path."""
     try:
-        with open(os.path.join(*map(str, parts)), "rb") as stream:
+        with open("/".join(map(str, parts)), "rb") as stream:
             return stream.read().decode("utf-8", "replace")
     except OSError:
         return ""
