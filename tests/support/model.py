@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import marshal
 import math
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
@@ -32,6 +33,11 @@ BEFORE, AFTER = tasks("drain_host_before"), tasks("drain_host_after", idle=True)
 
 def iso(at):
     return datetime.datetime.fromtimestamp(at, tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def copied(value):
+    """A copy that shares nothing with what JSON knows. Every pass of every test makes some: this takes a twentieth of the time of copy.deepcopy."""
+    return marshal.loads(marshal.dumps(value, 2))
 
 
 class Model:
@@ -108,7 +114,7 @@ class Model:
             "drain_host": {"ports": [80], "steps": [], "timeout": 120.0},
             "restore_service": {"timeout": 300.0, "unanswered": "refuse", "ask": {}},
         }
-        given = copy.deepcopy(given)
+        given = copied(given)
         base["drain_host"].update(given.pop("drain_host", {}))
         balancer = base.pop("load_balancer")
         balancer.update(given.pop("load_balancer", {}))
@@ -195,7 +201,7 @@ class Model:
         return record
 
     def records(self, name):
-        return copy.deepcopy([self._task_record(name, task, entry) for task, entry in self.hosts[name]["tasks"].items()])
+        return copied([self._task_record(name, task, entry) for task, entry in self.hosts[name]["tasks"].items()])
 
     def observe_host(self, name):
         host = self.hosts[name]
@@ -219,8 +225,8 @@ class Model:
             "resource_name": host["azure_name"],
             "document_incarnation": self.incarnation,
             "events": [self._shown(e, name) for e in self.events.values() if name in e["shown_to"]],
-            "connections": copy.deepcopy(host["connections"]),
-            "uncounted": copy.deepcopy(host["uncounted"]),
+            "connections": copied(host["connections"]),
+            "uncounted": copied(host["uncounted"]),
             "udp": host["udp"],
             "holds": self.records(name),
         }
@@ -248,7 +254,7 @@ class Model:
                 condition = "held"
                 if server["admin_state"] != record["left"]:
                     condition = "lost" if record["process"] != server["process"] else "changed_meanwhile"
-                holds.append({"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": copy.deepcopy(record["events"])})
+                holds.append({"kind": "haproxy_server", "subject": {"backend": "www", "server": name}, "events": copied(record["events"])})
             servers.append(
                 {
                     "backend": "www",
@@ -298,11 +304,11 @@ class Model:
         turn = self.turn(name)
         if last and self.outcome and self.number > 1:
             if turn is None:
-                return dict(copy.deepcopy(last), rested=True)
+                return dict(copied(last), rested=True)
             if turn["options"]["wait"] and self.now - last["at"] < self.news_for:
-                return dict(copy.deepcopy(last), ended=True, watched=self.now, unwatched=self.now - last["at"])
+                return dict(copied(last), ended=True, watched=self.now, unwatched=self.now - last["at"])
         self.seen[name] = dict(self.observe_host(name), began=self.now)
-        return copy.deepcopy(self.seen[name])
+        return copied(self.seen[name])
 
     def turn(self, name):
         """The turn in which the plan has a host looked at; None where it leaves it in peace, and in the first pass."""
@@ -344,7 +350,7 @@ class Model:
 
     def decide(self):
         self.number += 1
-        self.outcome = plan(copy.deepcopy(self.world()))
+        self.outcome = plan(copied(self.world()))
         self.memory = self.outcome["memory"]
 
     def act(self):
@@ -411,7 +417,7 @@ class Model:
         if step["state"] == "in":
             self._give_back(name, step)
             return
-        before = copy.deepcopy([servers[name] for servers in self.servers.values()])
+        before = copied([servers[name] for servers in self.servers.values()])
         for lb, servers in self.servers.items():
             server = servers[name]
             if lb in self.down_balancers:

@@ -357,9 +357,9 @@ def _places(
 
     def place(server: Json, **more: Any) -> Place:
         ports = addresses.ports_of(host, [(server.get("address"), server.get("port"))], machine.result)
-        return replace(_place(settings, name, machine, server, **more), ports=ports)
+        return _place(settings, name, machine, server, ports=ports, **more)
 
-    places = [replace(place(server), only_in=only_in) for server in own]
+    places = [place(server, only_in=only_in) for server in own]
     known = _addresses(settings, machine)
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
     named = {server.get("address") for server in own}
@@ -447,7 +447,9 @@ def _owner(host: Host, owners: Owners, server: Json) -> str | None:
     return other_than(host, owners.get((server["backend"], server["server"]), ()))
 
 
-def _place(settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None) -> Place:
+def _place(
+    settings: BalancerSettings, name: str, machine: MachineObservation, server: Json, leads_to: str = "", owner: str | None = None, **more: Any
+) -> Place:
     label = place_name(name, server)
     state, condition = server["admin_state"], CONDITIONS[server["condition"]]
     in_rotation = is_in_rotation(server)
@@ -484,6 +486,7 @@ def _place(settings: BalancerSettings, name: str, machine: MachineObservation, s
         returns=_returns(server),
         conflict=left_as_it_is(f"set {label} to {state}{_expected(server)}") if condition == CHANGED else "",
         note=_note(label, server, leads_to),
+        **more,
     )
 
 

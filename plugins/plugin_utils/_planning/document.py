@@ -49,7 +49,7 @@ def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
     """An instance of the dataclass C(kind), made from a dictionary. Other keys of the dictionary are left out. C(more) overrides its values."""
     if not isinstance(found, dict):
         raise DocumentError(f"{where} is {found!r} and no dictionary")
-    names, needed = _names_of(kind)
+    names, needed = names_of(kind)
     missing = [name for name in needed if name not in found and name not in more]
     if missing:
         raise DocumentError(f"{where} has no {', '.join(missing)}")
@@ -57,7 +57,7 @@ def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
 
 
 @functools.cache
-def _names_of(kind: type[DataclassInstance]) -> tuple[list[str], list[str]]:
+def names_of(kind: type[DataclassInstance]) -> tuple[list[str], list[str]]:
     """The names of all fields of a dataclass, and of those without a default."""
     known = fields(kind)
     return [f.name for f in known], [f.name for f in known if f.default is MISSING and f.default_factory is MISSING]

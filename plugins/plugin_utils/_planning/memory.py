@@ -9,12 +9,12 @@ Each pass reads the memory of the former one here, and writes it here once, at i
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import typed
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import names_of, typed
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import Rule
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
 
@@ -129,7 +129,7 @@ class Memory:
 
 def read_memory(found: Json, names: Iterable[str]) -> Memory:
     """The memory of the former pass, with an entry for each of these hosts."""
-    found = copy.deepcopy(found)
+    found = json.loads(json.dumps(found))  # a copy
     hosts, events = found.get("hosts") or {}, found.get("events") or {}
     return Memory(
         first_found=found.get("first_found"),
@@ -156,7 +156,7 @@ def write_memory(memory: Memory) -> Json:
 
 def fields_of(cls: type[DataclassInstance], value: DataclassInstance) -> Json:
     """The fields of the dataclass C(cls), which is the class of C(value) or a base of it."""
-    return {f.name: getattr(value, f.name) for f in fields(cls)}
+    return {name: getattr(value, name) for name in names_of(cls)[0]}
 
 
 def _write_host(host: HostMemory) -> Json:
