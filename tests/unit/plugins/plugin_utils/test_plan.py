@@ -1348,7 +1348,7 @@ class TestRules:
         assert result(outcome, "e1")["outcome"] == "completed" and model.in_rotation("web1") == ["lb1"]
 
     def test_an_event_that_is_not_due_keeps_nobody_out(self):
-        model = Model(rules=[{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": 600}])
+        model = Model(timeout=900.0, rules=[{"name": "late", "when": "event_type == 'Redeploy'", "lead_time": 600}])
         model.announce("b", "web1", event_type="Redeploy", notice=5 * 86400)
         model.announce("a", "web1")
         model.until(lambda outcome: model.posted)

@@ -27,7 +27,7 @@ class TestAnEventThatIsApprovedUnprepared:
         return model
 
     def test_that_is_not_ours_to_approve_keeps_nobody_out(self):
-        model = self.out("web1", "vm_other")
+        model = self.out("web1", "vm_other", timeout=900.0)
         model.over("e1")
         model.until(lambda _outcome: model.in_rotation("web1"), 10)
         assert not model.held("web1") and [event_id for _at, event_id, _by in model.posted] == ["e1"]
