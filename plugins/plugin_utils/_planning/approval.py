@@ -99,7 +99,8 @@ def _doubt(event: Event, observed: Observed) -> str | None:
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        has_told = host.tells and host.read_at >= since + LAG and not event.is_on_trust(host)
+        # A run of one step cannot know for how long that service has told it. Others know it from its later looks.
+        has_told = not observed.run.wait and host.tells and host.read_at >= since + LAG and not event.is_on_trust(host) and host.memory.mute_since is None
         if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
     return None

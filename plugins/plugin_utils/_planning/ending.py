@@ -122,8 +122,11 @@ def outcome_words(outcome: str, hosts: Mapping[str, Json], why: str | None = Non
 
 
 def is_doubtful(host: Host, observed: Observed) -> bool:
-    """Whether an event of the host was missing in one read, so that the next look may end it."""
-    gone = [event for event in observed.events_of(host) if not event.standing and event.key in host.absent]
+    """Whether an event of the host, or the host's name in one that holds it, was missing in one read, so that the next look may end it."""
+    events = observed.events_of(host)
+    if any(event.key in host.held_ids and event.may_name_no_more(host) and not event.names_no_more(host) for event in events):
+        return True
+    gone = [event for event in events if not event.standing and event.key in host.absent]
     return any(not has_ended(event, observed) and not event.is_over_for(host) for event in gone)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
@@ -121,6 +122,14 @@ class Event(EventMemory):
         is_other = self.is_on_trust(host) and host.name in self.not_meant and host.name not in self.members
         return self.standing and is_other and not self.may_come
 
+    def may_name_no_more(self, host: Host) -> bool:
+        """Whether the host's own service shows the event without its name, and nobody shows it otherwise. Not once its impact may come."""
+        return self.standing and host.name in self.unnamed and host.name in self.shown_by and len(self.versions) == 1 and not self.may_come
+
+    def names_no_more(self, host: Host) -> bool:
+        """The same, if two reads have shown it."""
+        return self.may_name_no_more(host) and is_over([self.unnamed[host.name], host.read_at])
+
     def may_mean(self, host: Host, now: float) -> bool:
         """Whether it may name a host whose own service does not show it. That service may lag behind."""
         is_named = self.standing and (host.resource_name or "").lower() in {name.lower() for name in self.strangers}
@@ -189,6 +198,7 @@ def name_members(event: Event, hosts: dict[str, Host], now: float) -> None:
     for host in hosts.values():
         if host.name in known or event.bears_name_of(host):
             _note_without(event, host)
+            _note_unnamed(event, host)
     if event.standing and _is_shown_only_by_the_past(event, known, hosts):
         event.standing = False
     if not event.standing:
@@ -222,13 +232,26 @@ def add_new(known: list[str], names: Iterable[str]) -> None:
 
 
 def _note_without(event: Event, host: Host) -> None:
-    """Note since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG the time begins again."""
+    """Note since when the service of a host gives documents without the event, and when it gave the last. After a silence of LAG the time begins again.
+
+    A long time between two looks is no silence: a user may want few, and a pass over many hosts takes long.
+    """
     if host.name in event.shown_by:
         event.without.pop(host.name, None)
     elif host.tells:
-        at = host.read_at
-        began, last = event.without.get(host.name) or (at, at)
-        event.without[host.name] = (began if at - last < LAG else at, at)
+        at, mute_since = host.read_at, host.memory.mute_since
+        began = event.without.get(host.name, (at, at))[0]
+        is_back = mute_since is not None and at - mute_since >= LAG
+        # The clock may have been set back.
+        event.without[host.name] = (at if is_back else min(began, at), at)
+
+
+def _note_unnamed(event: Event, host: Host) -> None:
+    """Note since when the service of a host shows the event without the host's name."""
+    if event.bears_name_of(host):
+        event.unnamed.pop(host.name, None)
+    elif host.name in event.shown_by:
+        event.unnamed[host.name] = min(event.unnamed.get(host.name, host.read_at), host.read_at)
 
 
 def _bearers(event: Event, resource: str, hosts: dict[str, Host], now: float) -> list[str]:

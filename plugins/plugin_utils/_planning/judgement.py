@@ -412,8 +412,8 @@ def _has_started(event: Event, now: float) -> bool:
 
 
 def is_done_with(event: Event, host: Host) -> bool:
-    """Whether an event needs no hold on a host any more: a rule ignores it, or the host's own service was read twice and did not show it."""
-    return event.ignored or (not event.standing or event.means_another(host)) and event.is_over_for(host)
+    """Whether an event needs no hold on a host any more: a rule ignores it, or the host's own service was read twice and did not show it, or not its name."""
+    return event.ignored or event.names_no_more(host) or (not event.standing or event.means_another(host)) and event.is_over_for(host)
 
 
 def is_seen_given_back(host: Host, event: Event, observed: Observed) -> bool:

@@ -39,6 +39,7 @@ class Lasting:
     state_folder: Json = field(default_factory=dict)  # the path of the folder of its records and its id, as the last look that reached it told
     booted_at: float | None = None  # when this run first saw the boot of the host that goes on
     silent_since: float | None = None  # since when its metadata service was not read
+    mute_since: float | None = None  # since when that has given no document
     blind_since: float | None = None  # since when one of its balancers was not read
     fatal_since: float | None = None  # since when a mistake has forbidden every step for it
     failing_since: float | None = None  # since when its steps have failed
@@ -97,6 +98,7 @@ class EventMemory:
     named: dict[str, float] = field(default_factory=dict)  # per lower-case name in Resources: since when it is there
     # Per host: since when its service gives documents without it, and when it gave the last.
     without: dict[str, tuple[float, float]] = field(default_factory=dict)
+    unnamed: dict[str, float] = field(default_factory=dict)  # per host that it named: since when its service shows it without its name
     shown_in: dict[str, int] = field(default_factory=dict)  # per host: the number of the last document in which its service showed it
     targets: list[str | None] | None = None  # the names in Azure of the targets that it names
     action: str | None = None

@@ -120,17 +120,23 @@ def _meet_host(name: str, document: Document, memory: HostMemory) -> Host:
         host.fatal.append(Reason(Kind.MISTAKE, look.fatal))
     if host.was_read and not resource_name:
         host.fatal.append(Reason(Kind.MISTAKE, "its metadata service does not tell this host's name; set graceful_azure_resource_name"))
-    if host.told_name and settings.resource_name and host.told_name.lower() != settings.resource_name.strip().lower():
-        # Its events would be taken for those of another VM, and the other way round.
-        why = f"graceful_azure_resource_name is {settings.resource_name}, and its metadata service calls this VM {host.told_name}: set that, or leave it out"
-        host.fatal.append(Reason(Kind.MISTAKE, why))
+    host.fatal.extend(reasons(Kind.MISTAKE, [wrong_name(settings.resource_name, host.told_name)]))
     host.silent_since = _since(not host.was_read, memory.silent_since, document.now)
+    host.mute_since = _since(not host.tells, memory.mute_since, document.now)
     return host
 
 
+def wrong_name(given: str | None, told: str | None) -> str:
+    """A sentence if the settings call a VM otherwise than its metadata service does, or empty. Its events would be taken for those of another VM, and the other
+    way round."""
+    if not (given and told) or told.lower() == given.strip().lower():
+        return ""
+    return f"graceful_azure_resource_name is {given}, and its metadata service calls this VM {told}: set that, or leave it out"
+
+
 def _since(is_so: object, before: float | None, now: float) -> float | None:
-    """Since when something is so; None if it is not. C(before): what the former pass knew of that."""
-    return (now if before is None else before) if is_so else None
+    """Since when something is so; None if it is not. C(before): what the former pass knew of that. The clock may have been set back since."""
+    return (now if before is None else min(before, now)) if is_so else None
 
 
 def _refuse_shared_folders(hosts: dict[str, Host]) -> None:

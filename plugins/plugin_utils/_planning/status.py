@@ -288,7 +288,8 @@ def _status_of_namesake(host: Host, event: Event) -> Status:
     """The same for a host that the event was taken to name, although the host's own service does not show it."""
     is_held = event.key in host.held_ids
     if not event.bears_name_of(host):
-        state, why = _state_so_far(host, event) if is_held else "in_service", f"{event.label} no longer names it"
+        so_far = "restoring" if event.names_no_more(host) else _state_so_far(host, event)
+        state, why = so_far if is_held else "in_service", f"{event.label} no longer names it"
     elif host.name not in event.not_meant:
         state = _state_so_far(host, event)
         why = f"its metadata service does not show {event.label}; if it still does not after {LAG:g} s, another VM of its name is meant"

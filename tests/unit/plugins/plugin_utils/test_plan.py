@@ -1150,6 +1150,20 @@ class TestStrangersIgnored:
         model.events["e1"]["shown_to"] = model.names
         self.both_are_ready(model)
 
+    def test_a_target_whose_own_document_lags_behind_when_it_answers_for_the_first_time(self):
+        """Nobody knew its name in Azure before."""
+        model = self.model()
+        model.hosts["web2"]["silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web1"])
+        for _pass in range(10):
+            model.go()
+        model.hosts["web2"]["silent"] = False
+        for _pass in range(4):
+            outcome = model.go()
+            assert model.posted == [] and "waits for a later look at web2" in outcome["hosts"]["web1"]["reason"]
+        model.events["e1"]["shown_to"] = model.names
+        self.both_are_ready(model)
+
     def test_a_target_that_is_silent_and_may_be_another_of_its_name(self):
         model = self.model()
         for name in ("web2", "web3"):
@@ -1203,6 +1217,13 @@ class TestStrangersIgnored:
         model.announce("e1", "web1", "vm_web2", shown_to=["web1"])
         model.until(lambda outcome: model.posted, 15)
         assert LAG <= model.posted[0][0] - model.run["started"] <= LAG + PAUSE and model.in_rotation("web2") == ["lb1"]
+
+    def test_the_same_where_looks_are_few(self):
+        model = self.model()
+        model.pass_seconds = 30.0
+        model.announce("e1", "vm_web2", shown_to=["web1"])
+        assert not model.finish(passes=4)["failed_run"]
+        assert model.in_rotation("web2") == ["lb1"]
 
 
 class TestRules:
@@ -2185,6 +2206,81 @@ def test_an_event_that_documents_describe_differently_is_not_approved(change, me
     assert [name for name in model.settings if not model.in_rotation(name)] == members
 
 
+class TestNamedNoMore:
+    """Nor is Azure known to take a name out of an event; were it to, its host would be out for nothing."""
+
+    @staticmethod
+    def model():
+        model = Model(hosts=3, min_in_service=0, drain_host={"steps": [service()]})
+        model.announce("e1", "web1", "web2")
+        return model
+
+    @staticmethod
+    def renamed(model, *names):
+        model.events["e1"]["resources"] = [f"vm_{name}" for name in names]
+        model.incarnation += 1
+
+    def test_the_host_comes_back_and_the_others_stay_out(self):
+        model = self.model()
+        model.servers["lb1"]["web2"]["sessions"] = 1
+        model.until(lambda outcome: state(outcome, "web1") == "ready", 10)
+        self.renamed(model, "web2")
+        model.until(lambda outcome: model.in_rotation("web1") == ["lb1"], 5)
+        assert not model.held("web1") and model.in_rotation("web2") == [] and model.posted == []
+        assert model.go()["hosts"]["web1"]["state"] == "in_service"
+        self.renamed(model, "web1", "web2")
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+        model.servers["lb1"]["web2"]["sessions"] = 0
+        model.until(lambda outcome: model.posted, 10)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == model.in_rotation("web2") == ["lb1"]
+
+    def test_by_runs_of_one_step(self):
+        model = self.model()
+        model.servers["lb1"]["web2"]["sessions"] = 1
+        for _minute in range(3):
+            TestOnePass().run(model)
+            model.now += 60
+        assert model.in_rotation("web1") == []
+        self.renamed(model, "web2")
+        TestOnePass().run(model)
+        assert model.in_rotation("web1") == ["lb1"] and not model.held("web1")
+
+    def test_not_by_one_read(self):
+        model = self.model()
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+        self.renamed(model, "web2")
+        model.go()
+        self.renamed(model, "web1", "web2")
+        for _pass in range(3):
+            model.go()
+            assert model.in_rotation("web1") == [] and model.held("web1")
+
+    def test_not_while_another_service_still_names_it(self):
+        model = self.model()
+        model.until(lambda outcome: model.in_rotation("web1") == [], 5)
+        older, observe_host = model.observe_host("web2"), model.observe_host
+        self.renamed(model, "web2")
+        model.observe_host = lambda name: dict(observe_host(name), events=older["events"]) if name == "web2" else observe_host(name)
+        for _pass in range(10):
+            model.go()
+            assert model.in_rotation("web1") == [] and model.posted == []
+
+    def test_not_once_it_is_approved(self):
+        model = self.model()
+        model.until(lambda outcome: model.posted, 20)
+        self.renamed(model, "web2")
+        for _pass in range(10):
+            model.go()
+            assert model.in_rotation("web1") == []
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
+
 class TestOnePass:
     """Runs that take one step, as cron and schedules start them."""
 
@@ -2515,6 +2611,25 @@ class TestOverIsSeenTwice:
         for _pass in range(20):
             model.go()
             assert model.in_rotation("web1") == []
+
+    @pytest.mark.parametrize("between", [2.0, 30.0], ids=["looks every 2 s", "looks every 30 s"])
+    @pytest.mark.parametrize("back", [0.0, 3600.0], ids=["steady clock", "clock set back"])
+    def test_whoever_was_silent_until_it_was_over_comes_back(self, between, back):
+        model = Model(hosts=2, min_in_service=0)
+        model.pass_seconds = between
+        model.settings["web1"]["resource_name"] = "vm_web1"
+        model.hosts["web1"]["silent"] = True
+        model.announce("e1", "web1", "web2", shown_to=["web2"])
+        model.until(lambda outcome: model.in_rotation("web1") == [], 4)
+        model.start("e1")
+        model.go()
+        model.hosts["web1"]["silent"] = False
+        model.over("e1")
+        model.go()
+        model.now -= back
+        model.seen = {}
+        assert not model.finish(passes=30)["failed_run"]
+        assert model.in_rotation("web1") == ["lb1"]
 
     @pytest.mark.parametrize("trouble", ["empty_body", "service_silent"])
     def test_nothing_is_approved_while_a_service_lags_that_was_silent(self, trouble):
