@@ -20,6 +20,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import wrong_name
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, run_module, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather, rehearsal
@@ -96,7 +97,7 @@ class ActionModule(ControllerAction):
             if told_by(platform) == WINDOWS:
                 mistakes.append(f"{name}: it is a Windows host, on which no simulator runs; try it with graceful.azure.accept_windows")
             facts = task_vars["hostvars"].raw_get(name)
-            mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(facts, facts["graceful_azure_rehearse_real"]))
+            mistakes.extend(f"{name}: {obstacle}." for obstacle in _obstacles(facts, facts["graceful_azure_rehearse_real"], _name_given(task_vars, name)))
         if mistakes:
             return failure(mistakes)
         if task_vars["ansible_check_mode"]:
@@ -123,15 +124,15 @@ class ActionModule(ControllerAction):
         seconds, lines = rehearsal.unnoticed(name, rehearsed, time.time())
         _show(lines)
         time.sleep(seconds)
-        service = {option: self._task.args[option] for option in ("imds_url", "resource_name") if option in self._task.args}
-        real = run_module(self, "scheduled_events_info", service, task_vars)
-        obstacles = _obstacles(task_vars, real)
+        service = {"imds_url": self._task.args["imds_url"]} if "imds_url" in self._task.args else {}
+        real, given = run_module(self, "scheduled_events_info", service, task_vars), _name_given(task_vars, name)
+        obstacles = _obstacles(task_vars, real, given)
         if obstacles:
             return {"begins": False, "rehearsed": {"real": real, "problem": joined(obstacles)}}
         options, plan = task_vars["graceful_azure_rehearse_before"]["options"], plain(task_vars["graceful_azure_plan"])
         settings = plan["settings"][name]
         times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
-        known_name = str(service.get("resource_name") or real.get("resource_name") or name)
+        known_name = str(given or real.get("resource_name") or name)
         told = _told(task_vars)
         looks = rehearsal.pool_turns(name, plan, told)
         # As a pass has them.
@@ -205,10 +206,15 @@ class ActionModule(ControllerAction):
         return failure([f"the rehearsal of {', '.join(wrong or left)} failed; the lines above say why.", *([f"Not begun: {', '.join(left)}."] if left else [])])
 
 
-def _obstacles(facts, real):
-    """Why a host may not be rehearsed now. C(facts): its variables. C(real): what its real metadata service answered."""
+def _name_given(task_vars, name):
+    """What the settings call a host in Azure, or None."""
+    return task_vars["graceful_azure_plan"]["settings"][name]["resource_name"]
+
+
+def _obstacles(facts, real, given):
+    """Why a host may not be rehearsed now. C(facts): its variables. C(real): what its real metadata service answered. C(given): as the settings call it."""
     looks, real = _looks(facts), plain(real)
-    found = [rehearsal.unreached(real), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
+    found = [rehearsal.unreached(real), wrong_name(given, real.get("resource_name")), rehearsal.standing(real), rehearsal.unread(looks), rehearsal.held(looks)]
     found += [rehearsal.unproven(looks), rehearsal.unanswered(plain(facts["graceful_azure_rehearse_answer"]))]
     return [sentence for sentence in found if sentence]
 
@@ -219,7 +225,10 @@ def _told(task_vars):
     for name in task_vars["ansible_play_hosts_all"]:
         facts = task_vars["hostvars"].raw_get(name)
         answer, real = plain(facts.get("graceful_azure_rehearse_answer") or {}), plain(facts["graceful_azure_rehearse_real"])
-        told[name] = {"resource_name": real.get("resource_name"), "unanswered": answer.get("reason") if answer.get("answered") is False else None}
+        told[name] = {
+            "resource_name": _name_given(task_vars, name) or real.get("resource_name"),
+            "unanswered": answer.get("reason") if answer.get("answered") is False else None,
+        }
     return told
 
 

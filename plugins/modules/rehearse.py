@@ -37,10 +37,6 @@ options:
     description:
       - The base URL of the real metadata service, in the phase V(begin). See M(graceful.azure.scheduled_events_info).
     type: str
-  resource_name:
-    description:
-      - The name of the host in Azure, in the phase V(begin).
-    type: str
   control:
     description:
       - The control address of the simulator, in the phase V(announce).

@@ -116,6 +116,14 @@ def test_a_real_event_and_wrong_options_are_refused(site):
     assert site.records() == []
 
 
+def test_a_name_that_azure_contradicts_is_refused(site):
+    """A run refuses it, too."""
+    run = site.run("rehearse", graceful_azure_resource_name="web1")
+    assert run.status == 2, run.output
+    assert "web2: graceful_azure_resource_name is web1, and its metadata service calls this VM web2: set that, or leave it out" in run.output, run.output
+    assert "web1: graceful_azure_resource_name" not in run.output and site.admin_states() == dict.fromkeys(site.names, "ready")
+
+
 def test_a_host_that_would_not_go_back_is_refused(site):
     with reserve_port() as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/"
