@@ -343,8 +343,8 @@ def look_at(host: Host, timeout: float, **more: Any) -> Turn:
     are not the host's (C(module_utils/_host_look.py))."""
     known = host.settings.resource_name or host.observation.resource_name
     options = {"timeout": timeout, "ports": host.ports, "resource_name": known, **more}
-    if host.settings.resource_name and host.told_name is None:
-        # It may be that of another VM.
+    if host.settings.resource_name and (host.told_name is None or not host.told_name and host.observation.events):
+        # It may be that of another VM. Who did not tell it is asked again once there is an event, of whomever.
         options["ask_name"] = True
     return {"name": f"look at {host.name}", "options": options, "read_at": host.observation.at}
 

@@ -30,7 +30,7 @@ WATCHDOG_RESERVE = 20.0
 FAST_SECONDS = 30.0
 # Status and metrics are written on every change, and this often.
 REPORT_SECONDS = 10.0
-# While the same thing goes wrong, it is said again this often.
+# While the same thing goes wrong, it is said again, or tried again, this often.
 REMIND_SECONDS = 60.0
 ONCE_SECONDS = 30.0
 
@@ -65,6 +65,8 @@ class Watcher:
         self._absences = Absences()
         self._doubtful = set()
         self._emptied = False
+        # Until the service has told it once.
+        self._ask_name_at = float("-inf")
         self._action = None
         self._follow = actions.Follow(settings.state_dir)
         self._command = None
@@ -191,7 +193,7 @@ class Watcher:
         except ImdsError as error:
             self._note_error(error)
             return False
-        if not self.counts["answers"] and self._is_called_otherwise():
+        if self._monotonic() >= self._ask_name_at and self._is_called_otherwise():
             return self.read(**options)
         now = self._monotonic()
         self.counts["answers"] += 1
@@ -229,7 +231,9 @@ class Watcher:
         try:
             told = self._wait(self._client.get_resource_name, self._client.monotonic() + NAME_SECONDS, float("-inf")) if given else None
         except ImdsError:
+            self._ask_name_at = self._monotonic() + REMIND_SECONDS
             return False
+        self._ask_name_at = float("inf")
         if told is None or told.lower() in (given.strip().lower(), (self._reader.resource_name or "").lower()):
             return False
         say(notes.ERROR, "wrong_name", text=f"resource_name is {given}, and the metadata service calls this VM {told}. That counts: correct the setting")

@@ -221,3 +221,25 @@ def test_names_in_azure_that_are_each_others_are_refused():
     model.go()
     assert asked[1::2] == [None, True, True, None] and not any(asked[::2]), "another VM may answer now"
     model.until(lambda outcome: model.posted, passes=8)
+
+
+def test_a_name_in_azure_that_was_not_told_is_asked_for_again_once_there_is_an_event():
+    model = Model()
+    model.settings["web1"]["resource_name"] = "vm_web2"
+    observe, told = model.observe_host, [""]
+
+    def look(name):
+        turn = model.turn(name)
+        asks = name == "web1" and (turn["options"].get("ask_name") if turn else True)
+        return dict(observe(name), resource_name="vm_web2", **({"told_name": told[0]} if asks else {}))
+
+    model.observe_host = look
+    for _pass in range(2):
+        model.go()
+    assert "ask_name" not in model.turn("web1")["options"], "that costs a request, which may hang"
+    model.announce("e1", "web1")
+    model.go()
+    told[0] = "vm_web1"
+    outcome = model.go()
+    assert "graceful_azure_resource_name is vm_web2, and its metadata service calls this VM vm_web1" in outcome["hosts"]["web1"]["reason"]
+    assert model.turn("web1")["options"].get("ask_name") is None

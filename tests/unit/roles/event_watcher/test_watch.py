@@ -157,6 +157,18 @@ def test_a_name_that_is_another_vms_does_not_hide_the_events_of_this_one(made, c
         assert list(watcher.decider.events) == ["a"] and said(capsys, "wrong_name") == []
 
 
+def test_who_does_not_tell_its_name_at_once_is_asked_again(made, capsys):
+    with Service(document(event("a")), name=503) as service:
+        watcher = made(service, resource_name="another_1")
+        watcher.tick()
+        service.name = "FrontEnd_IN_0"
+        for seconds in (watch.REMIND_SECONDS - 1, 1):
+            assert list(watcher.decider.events) == []
+            watcher.clock.now += seconds
+            watcher.tick()
+        assert list(watcher.decider.events) == ["a"] and len(said(capsys, "wrong_name")) == 1
+
+
 def test_a_state_that_cannot_be_read_is_told_and_left_behind(made, tmp_path, capsys):
     for text in ("", "[]", '{"begun": [1]}', '{"begun": [{"event_id": "a"}]}'):
         (tmp_path / "state.json").write_text(text)
