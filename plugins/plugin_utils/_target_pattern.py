@@ -211,6 +211,10 @@ def _resolve(target: Any, groups: Groups, variables: Mapping[str, Variables] | N
     for part in parts:
         body = _body(part)
         sign = part[: len(part) - len(body)]
+        called_so = [name for name in azure.get(body.lower(), ()) if name != body]
+        if called_so and ignore_unknown and not sign and not _unknown(body, groups):
+            # Whoever reports an event means a name in Azure, which another host or a group may have in the inventory.
+            found.append(_hosts_pattern(called_so))
         if body.lower() in azure and _unknown(body, groups):
             found.append(sign + _hosts_pattern(azure[body.lower()]))
         elif body in hosts and body not in groups:

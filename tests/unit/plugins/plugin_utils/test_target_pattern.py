@@ -170,6 +170,17 @@ def test_who_may_not(unknown, is_reported):
         find_hosts("web1,elsewhere", GROUPS, VARIABLES, unknown, is_reported)
 
 
+@pytest.mark.parametrize("name", ["lb1", "LB1", "db"], ids=["a host", "a host in other letters", "a group"])
+def test_whoever_reports_an_event_means_names_in_azure(inventory, name):
+    """Another host, or a group, may have the same name in the inventory. Who types it means that."""
+    variables = dict(VARIABLES, web2={"graceful_azure_resource_name": name.lower()})
+    for options in ({"is_reported": True}, {"unknown": "ignore"}):
+        found = [host.name for host in inventory.get_hosts(find_hosts(f"{name},elsewhere", GROUPS, variables, **options))]
+        assert "web2" in found and set(found) - {"web2"} == {"lb1": {"lb1"}, "db": {"db1", "web3"}}[name.lower()]
+    found = [host.name for host in inventory.get_hosts(find_hosts(name, GROUPS, variables))]
+    assert ("web2" in found) is (name == "LB1")
+
+
 def test_whoever_reports_an_event_names_strangers_too():
     assert find_hosts("elsewhere:web1", GROUPS, VARIABLES, unknown="ignore") == "web1"
     with pytest.raises(TargetError, match="elsewhere"):
