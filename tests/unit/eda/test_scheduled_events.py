@@ -89,6 +89,22 @@ class TestView:
         assert seen.update("b", [], 2) == []
         assert told(seen.update("a", [], 3)) == [("gone", "E1")]
 
+    @pytest.mark.parametrize(("interval", "seconds"), [(1.0, 60), (30.0, 90)])
+    def test_a_service_that_never_answers_again_keeps_no_event_standing(self, interval, seconds):
+        """As that of a VM that was deleted, the last time that it was shown."""
+        seen = view(interval=interval, reminder=0)
+        assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
+        assert [seen.update("b", [event()], now) for now in (0, 1)] == [[], []]
+        assert [now for now in range(2, 200) if told(seen.update("b", [], now)) == [("gone", "E1")]] == [seconds]
+        # Should it do so all the same.
+        assert told(seen.update("a", [event()], 300)) == [("appeared", "E1")]
+        assert told(seen.update("a", [], 301)) == [("gone", "E1")]
+
+    def test_a_service_of_another_set_ends_nothing_of_one_that_is_silent(self):
+        seen = view(reminder=0)
+        assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
+        assert [seen.update("b", [], now) for now in range(200)] == [[]] * 200
+
     def test_events_that_share_a_host_share_a_lane(self):
         seen = view()
         events = []

@@ -23,7 +23,8 @@ description:
   - Asks one or several metadata services for their Scheduled Events, by default once a second, and delivers what is new.
   - When ansible-rulebook starts, the source delivers every event that the services list. It does not deliver events that ended while ansible-rulebook
     was down. A run that was interrupted then is continued by a run over all hosts. The rulebook C(graceful.azure.handle_events) begins with such a run.
-  - If a service does not answer, the source delivers nothing. The events that it listed last count as present until it answers again.
+  - If a service does not answer, the source delivers nothing. The events that it listed last count as present until it answers again. If it has not
+    answered for a minute, as the service of a VM that was deleted, another service that listed an event tells whether that is over.
   - One answer without an event may be wrong or old. The event is delivered as V(gone) when two documents do not list it, or when one does not whose
     C(DocumentIncarnation) is greater than that of the last document that listed it. An answer with an empty body does not count.
   - >-
@@ -147,6 +148,9 @@ REMINDER_MOST = 3600.0
 # A run may still be putting a host back when the event is long gone, and be tried four times.
 LANE_SECONDS = 18000.0
 
+# For so many seconds, and three times the interval, a service that does not answer counts for the events that it showed last.
+SILENT_SECONDS = 60.0
+
 # What makes an event another one than it was.
 TELLING = ("event_status", "not_before", "resources")
 # A pattern knows more than names. What comes from the service must not mean anything else.
@@ -257,12 +261,15 @@ class View:
         self.lanes = Lanes()
         self.absences = {}  # per service what it tells of events that it no longer shows
         self.shown = {}  # per service the ids of the events that it showed last, or may still have
+        self.read_at = {}  # per service when it answered last
+        self.over = set()  # the ids of events that a service has shown, which tells now that they are over
         self.standing = {}  # per id what was last told of it, when, and how long until it is told again
 
     def update(self, imds_url, events, now, incarnation):
         """The changes after one service was read. ``incarnation``: the number of its document, None for an empty body."""
         events = {event["event_id"].lower(): event for event in events if self._is_wanted(event)}
         before = self.shown.get(imds_url, set())
+        self.read_at[imds_url] = now
         self.shown[imds_url] = set(events) | self.absences.setdefault(imds_url, Absences()).note(events, now, incarnation)
         changes = []
         for key, event in events.items():
@@ -271,8 +278,12 @@ class View:
                 pause = next_pause(self.standing[key]["pause"]) if change == "standing" else self.arguments["reminder"]
                 self.standing[key] = {"scheduled_event": event, "at": now, "pause": pause}
                 changes.append(self._tell(change, event, imds_url, now))
-        for key in before - self.shown[imds_url]:
-            if key in self.standing and not any(key in ids for ids in self.shown.values()):
+        self.over = (self.over | before - self.shown[imds_url]) - set(events)
+        silent = max(SILENT_SECONDS, 3 * self.arguments["interval"])
+        answering = [ids for url, ids in self.shown.items() if now - self.read_at[url] < silent]
+        for key in sorted(key for key in self.over if not any(key in ids for ids in answering)):
+            self.over.discard(key)
+            if key in self.standing:
                 changes.append(self._tell("gone", self.standing.pop(key)["scheduled_event"], imds_url, now))
         return changes
 
