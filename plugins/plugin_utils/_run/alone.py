@@ -574,7 +574,10 @@ def _await_begin(this: Pass, shown: Json | None, is_twice: bool) -> Json:
     if not pending:
         return this.end(this.last["result"])
     if not this.may_wait:
-        return this.end(this.last["result"], f"approved, and not begun within {this.used['timeout']:g} s: {', '.join(pending)}")
+        asked = this.used["witness"] if this.notes.get("outside") else this.name
+        # The event takes the host away.
+        why = "not begun" if shown is not None else f"{asked} has not told whether it has begun"
+        return this.end(this.last["result"], f"approved, and {why} within {this.used['timeout']:g} s: {', '.join(pending)}")
     return _look_for_begin(this, pending)
 
 

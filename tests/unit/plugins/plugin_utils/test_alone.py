@@ -487,6 +487,14 @@ class TestApproveEvent:
         told = role.tell(events=[event()], after=61)
         assert told["failure"] == "approved, and not begun within 60 s: E1" and told["result"]["approved"] == ["E1"]
 
+    def test_one_of_which_nobody_tells_whether_it_has_begun(self):
+        """It may be what keeps the host away."""
+        role = self.approve()
+        role.tell(events=[event()])
+        role.tell(self.sent("E1"))
+        told = role.tell(reached=False, error="it reboots", events=None, after=61)
+        assert told["failure"] == "approved, and web1 has not told whether it has begun within 60 s: E1" and told["result"]["approved"] == ["E1"]
+
     def test_a_step_leaves_a_record_and_does_not_wait(self):
         role = self.approve(wait=False, event_ids=["E1"], ready_resources=["web1"])
         assert role.turns()[0]["acts"][0]["args"]["record"] is True
