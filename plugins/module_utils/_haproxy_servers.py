@@ -85,6 +85,7 @@ class HaproxyState:
         self.uptime: int | None = None
         self._former: Former | None = None
         self._pids: list[int] | None = None
+        self._by_address: dict[str | None, list[Server]] | None = None
         self.backends: dict[str, dict[str, str]] = {}
         self.servers: dict[Key, Server] = {}
         rows: dict[Key, dict[str, str]] = {}
@@ -159,17 +160,31 @@ class HaproxyState:
         a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
         server of the address. Too many are counted rather than too few.
         """
-        servers: dict[str | None, list[Server]] = {}
-        for server in self.servers.values():
-            servers.setdefault(server.address, []).append(server)
         shares: dict[Server, int] = {}
         for (address, port), count in connections.items():
-            there = servers.get(address, [])
+            there = self._at(address)
             known = any(server.port == port for server in there)
             for server in there:
                 if server.port in (None, port) or not known:
                     shares[server] = shares.get(server, 0) + count
         return list(shares.items())
+
+    def _at(self, address: str | None) -> list[Server]:
+        """The servers that lead to an address."""
+        if self._by_address is None:
+            self._by_address = {}
+            for server in self.servers.values():
+                self._by_address.setdefault(server.address, []).append(server)
+        return self._by_address.get(address, [])
+
+    def busy_beside(self, server: Server) -> list[Server]:
+        """Other servers that lead to the same address and port and have requests there."""
+        there = self._at(server.address) if server.address is not None else []
+        return [
+            other
+            for other in there
+            if other is not server and (other.port == server.port or None in (other.port, server.port)) and (other.sessions or other.queue)
+        ]
 
     @property
     def pids(self) -> list[int]:

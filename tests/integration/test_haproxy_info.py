@@ -47,10 +47,10 @@ def web():
 class Balancer:
     """A HAProxy with one server at ``web``, and clients of it."""
 
-    def __init__(self, folder, web, options="", backend="", frontend="", **more):
+    def __init__(self, folder, web, options="", backend="", frontend="", sections="", **more):
         self.port = free_port()
         self.state_dir = str(folder / "state")
-        sections = (
+        sections = sections + (
             "frontend in\n  bind 127.0.0.1:%d\n%s  default_backend www\n"
             "backend www\n%s  server web1 127.0.0.1:%d %s\n  server web2 127.0.0.1:1 disabled\n" % (self.port, frontend, backend, web.port, options)
         )
@@ -151,6 +151,7 @@ class TestWhatItSees:
             "source_address": None,
             "connections": 0,
             "own_ports": None,
+            "shared": [],
             "beside": 0,
             "nothing_comes": False,
             "retries": 0,
@@ -332,6 +333,19 @@ class TestIdle:
             peers = [connection["peer_ports"] for connection in counted([web.port], told_apart=["127.0.0.1"]).connections]
         assert server["idle"] and server["connections"] == 1
         assert len(server["own_ports"]["127.0.0.1"]) == 1 and len(peers[0]) == 2 and set(server["own_ports"]["127.0.0.1"]) < set(peers[0])
+
+    def test_a_request_of_another_server_at_the_same_place(self, balancer, web):
+        """It comes over a connection of HAProxy's own, as those that are only kept. The option backends may leave its backend out."""
+        one = balancer(frontend="  use_backend api if { path /slow }\n", sections=f"backend api\n  server app1 127.0.0.1:{web.port}\n")
+        status = one.get("/slow")
+        until(lambda: {server["server"]: server["sessions"] for server in one.info()["servers"]}.get("app1") == 1, 10)
+        one.hold(backends=["www"])
+        assert one.server("app1")["admin_state"] == "ready"
+        server = one.server()
+        assert (server["sessions"], server["shared"], server["idle"]) == (0, [["api/app1", 1]], False)
+        web.go.set()
+        assert status() == 200
+        one.until(lambda server: server["idle"] and server["shared"] == [])
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a module as another user, or make a network")
     def test_which_connections_are_its_own_cannot_be_told(self, balancer, web):

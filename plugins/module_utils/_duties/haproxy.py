@@ -209,6 +209,8 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
         led = record.get("leads_to")
         if isinstance(led, dict) and (record.get("for_server") or record["subject"]["server"]) in names:
             led_to.add((led.get("address"), led.get("port") or 0))
+    # What leads to the same place under another name is told, too: it may have requests there.
+    led_to.update((server.address, server.port or 0) for server in seen.servers.values() if server.name in names and server.address is not None)
     concerned = {server.backend for server in seen.servers.values() if server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent, unsure = silent_servers(seen, backends, asked), unsure_servers(seen, backends)
@@ -244,6 +246,8 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
 def _observed(held: Record | None, server: Server, seen: HaproxyState, closed: Callable[[int, str], bool]) -> dict[str, Any]:
     """What a look tells of a server, but for whether it serves. C(closed): whether a process lets nothing through to a server in such a state."""
     came = arrived(held, server, seen.process)
+    # Nobody can tell their connections from those of this one, so they keep the host busy, also in a backend that the settings leave out.
+    shared = [] if server.in_rotation else [["%s/%s" % (other.backend, other.name), other.sessions + other.queue] for other in seen.busy_beside(server)]
     is_out = held is not None and held["phase"] == HELD and server.forced != READY and came == 0 and len(seen.pids) == 1
     return dict(
         describe(server, held, condition_of(held, server, seen.process), came),
@@ -254,12 +258,13 @@ def _observed(held: Record | None, server: Server, seen: HaproxyState, closed: C
         port=server.port,
         source_address=source_address(server.address, server.port),
         connections=server.connections,
+        shared=shared,
         operational=server.operational,
         backup=server.backup,
         unresolved=server.unresolved,
         returns_by_itself=server.returns_by_itself,
         returns_by_agent=server.returns_by_agent,
-        idle=server.settled,
+        idle=server.settled and not shared,
         checked=seen.is_watched(server),
         process_noted=held is None or same_process(record_process(held), seen.process),
         restoring=held is not None and held["phase"] == RESTORING,

@@ -115,6 +115,13 @@ def may_be_its(place: str, at: str, host: str) -> str:
     )
 
 
+def is_left_out(place: str, at: str, host: str) -> str:
+    return (
+        f"{place} leads to {at}, as {host}'s own server does, and stays in rotation, because the option backends leaves it out. Its requests keep {host} from"
+        " its event, and more may come after the approval: add its backend, or leave out the option"
+    )
+
+
 def name_decides(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, which is no address of {host}. Its name decides: it goes out with {host}."
@@ -423,12 +430,24 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
         elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
             yield may_be_its(label, address_text(address, port), host.name)
+    for server in _servers(machine) or () if settings["backends"] else ():
+        is_there = server.get("address") and any(_is_same_place(server, mine) for mine in own)
+        # Another duty of the host may name it.
+        if server["backend"] not in settings["backends"] and is_there and is_in_rotation(server):
+            if host.name not in owners.get((server["backend"], server["server"]), ()):
+                yield is_left_out(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):
         return
     for server in own:
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
+
+
+def _is_same_place(one: Json, other: Json) -> bool:
+    """Whether two servers lead to the same address and port. One without a port takes that of the client."""
+    ports = {one.get("port"), other.get("port")}
+    return one.get("address") == other.get("address") and (len(ports) == 1 or None in ports)
 
 
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:

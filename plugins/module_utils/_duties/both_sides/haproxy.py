@@ -53,6 +53,9 @@ def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tu
         return ("%s, %d queued at %s" % (plural(server["sessions"], "session"), server["queue"], place),)
     if server.get("uncounted"):
         return ("%s: %s" % (place, server["uncounted"]),)
+    # A journal of an older version does not have these.
+    for other, requests in server.get("shared") or ():
+        return ("%s at %s, which leads to the same address and port as %s" % (plural(requests, "session"), other, place),)
     beside = server["beside"]
     if beside is None:
         return ("HAProxy does not tell ('show sess all') which requests it has sent to where %s leads, of other servers or of none" % place,)

@@ -374,6 +374,34 @@ def test_only_in_the_backends_that_the_user_named():
     assert [place.member for place in observed.hosts["web1"].places] == ["web1"]
 
 
+@pytest.mark.parametrize(("port", "told"), [(80, True), (None, True), (81, False)])
+def test_what_backends_leaves_out_at_the_same_place_is_told_and_keeps_it_busy(port, told):
+    """Its requests come over connections of HAProxy's own, so that nobody else counts them."""
+    model = Moving(load_balancer={"backends": ["www"]})
+    model.at["spare"] = ("10.0.0.1", port)
+    sessions = [1]
+
+    def observe(lb, look=model.observe_balancer):
+        seen = look(lb)
+        seen["servers"][-1]["backend"] = "api"
+        for server in seen["servers"]:
+            if server["server"] == "web1" and told:
+                server["shared"] = [["api/spare", sessions[0]]] if sessions[0] and server["admin_state"] != "ready" else []
+        return seen
+
+    model.observe_balancer = observe
+    model.go()
+    assert any("api/spare on lb1 leads to 10.0.0.1" in warning for warning in model.outcome["warnings"]) is told
+    model.announce("e1", "web1")
+    if told:
+        for _pass in range(20):
+            model.go()
+        assert "1 session at api/spare, which leads to the same address and port as www/web1 on lb1" in model.said("web1")[1]
+        assert model.posted == []
+        sessions[0] = 0
+    model.until(lambda outcome: model.posted)
+
+
 @pytest.mark.parametrize(
     ("led", "for_server", "is_mine"),
     [("10.0.0.1", None, True), ("10.0.0.1", "web1", True), ("10.0.0.8", None, False), ("10.0.0.8", "web1", False), (None, None, False)],
