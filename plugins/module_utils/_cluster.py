@@ -233,6 +233,8 @@ class Member:
     event_ids: tuple[str, ...] = ()
     # Whether it takes no connections while it is out. Then it comes back before whatever asks whether the host answers, also if it stands first.
     closes = False
+    # Whether ``out`` only gives a role to another member, so that this one serves on as the others do.
+    hands_over = False
     # Whether ``out`` is called again in every step as long as something is left on it.
     goes_on = False
 

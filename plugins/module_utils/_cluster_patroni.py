@@ -54,6 +54,7 @@ class Patroni(Member):
     # The other members may have made it the leader again.
     survives_reboot = False
     undoes_itself = True
+    hands_over = True
 
     @classmethod
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:

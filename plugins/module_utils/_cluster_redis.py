@@ -161,6 +161,7 @@ class Redis(Member):
     }
     # Redis forgets CONFIG SET when it starts anew.
     survives_reboot = False
+    hands_over = True
 
     # What a test puts its own in place of.
     connect = staticmethod(socket.create_connection)

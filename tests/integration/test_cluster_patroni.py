@@ -221,6 +221,27 @@ class TestEvents:
         assert cluster.leader() != leader.name
         nothing_lost(cluster, writers)
 
+    def test_behind_a_haproxy_that_sends_to_the_leader_alone(self, cluster, leader, site, writers):
+        """Nobody else is in service there before the leader has handed over. No server is sticky, so each goes back as soon as the event is over."""
+        servers = "".join(f"  server {name} 127.0.0.1:{node.port} check port {node.rest_port}\n" for name, node in cluster.nodes.items())
+        site.haproxy.configure(
+            "backend www\n  mode tcp\n  option httpchk GET /primary\n  default-server inter 300ms fall 2 rise 2 on-marked-down shutdown-sessions\n" + servers
+        )
+        site.haproxy.reload()
+        until(lambda: [name for name, server in site.haproxy.states("www").items() if server.up] == [leader.name], 20, "HAProxy knows the leader")
+        site.write_inventory(
+            **{
+                name: {
+                    "ansible_python_interpreter": str(site.folder / f"python-{name}"),
+                    "graceful_azure_duties": [{"type": "patroni", "name": "db", **node.options}, *site.duties(hosts=["lb1"])],
+                }
+                for name, node in cluster.nodes.items()
+            }
+        )
+        site.see_through("Reboot", leader.name, site.reboot)
+        assert cluster.leader() != leader.name and site.admin_states() == dict.fromkeys(site.names, "ready")
+        nothing_lost(cluster, writers)
+
     def test_freeze(self, cluster, leader, site, writers):
         def freeze(_name):
             postmaster = int((leader.folder / "postmaster.pid").read_text().splitlines()[0])

@@ -46,6 +46,7 @@ class Cluster(HostDuty):
         self.record = f"{KIND}_{member.type}"
         self.bears_name = member.bears_name
         self.closes = member.closes
+        self.hands_over = member.hands_over
         self._member = member
 
     def step(self, options: Options) -> DrainStep:

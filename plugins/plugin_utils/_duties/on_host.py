@@ -38,6 +38,8 @@ class HostDuty(Duty):
     """Whether the module asks others for leave before it acts. Then it has the option C(force)."""
     closes = False
     """Whether it takes no connections while it is out. Then it comes back before whatever asks whether the host answers, also if it stands first."""
+    hands_over = False
+    """Whether another host takes over what it does, and this one serves on as the others do. Their balancers may send requests to that one alone."""
     windows = False
     """Whether such a step may be one of a Windows host."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import approvals, begins, stranger
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import clusters_of, wait_for_turn
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, urgency
@@ -179,6 +180,11 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         host, events = observed.hosts[name], lacking[name]
         least = None if must_yield(host, events, observed.now) else host.settings.min_in_service
         short = None if least is None else below_minimum(host, observed.hosts, leaving)
+        is_off_first = host.is_off_first(events)
+        if short and is_off_first is False and _only_hands_over(host):
+            # Only then may another one serve: the checks of a balancer may pass for the leader alone.
+            steps[name] = _drain(host, events, observed, first=True)
+            continue
         if short:
             waiting.update(((name, event.key), no(short, until=yields_at(host, events) if short.kind is Kind.MINIMUM else None)) for event in events)
             continue
@@ -186,7 +192,6 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         if least is not None and host.not_counted_yet and observed.document.number == 1:
             # Whoever stops listening when the host is out has been seen listening before. The next pass follows at once.
             continue
-        is_off_first = host.is_off_first(events)
         if not is_off_first and least is not None:
             if is_off_first is False:
                 steps[name] = _drain(host, events, observed, first=True)
@@ -200,6 +205,11 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         along = {} if is_off_first else {"first": True}
         steps[name] = step("load_balancer", "out", events, min_in_service=least, addresses=also, **along)
     return steps, waiting, leaving
+
+
+def _only_hands_over(host: Host) -> bool:
+    """Whether the host serves on, as the others do, when it is off what stands before its balancers."""
+    return all(ON_HOST[given["type"]].hands_over for given in host.settings.drain_host.first)
 
 
 def _forget(preparing: Preparing, observed: Observed) -> Steps:

@@ -441,6 +441,26 @@ class TestALostRecord:
         assert out(model) and "restore_service" not in [role for _at, _name, role, _events in model.steps]
 
 
+@pytest.mark.parametrize("kind", ["patroni", "redis", "consul", "rabbitmq"])
+def test_a_leader_whose_balancer_sends_to_leaders_alone_hands_over_before_the_minimum_counts(kind):
+    """The checks of HAProxy pass for the leader alone, so nobody else is in service before it has handed over. Others would serve less than before."""
+    model = Model(hosts=3, drain_host={"steps": steps_of({"name": "db", "type": kind}, {"type": "haproxy", "hosts": ["lb1"]})})
+    up = {name: model.servers["lb1"][name] for name in model.names}
+    for name in ("web2", "web3"):
+        up[name]["up"] = False
+    model.announce("e1", "web1", notice=900.0)
+    for _pass in range(3):
+        model.go()
+    hands_over = kind in ("patroni", "redis")
+    assert (f"cluster {kind} db" in model.hosts["web1"]["tasks"]) is hands_over
+    assert model.in_rotation("web1"), "nobody else serves yet"
+    if hands_over:
+        up["web1"]["up"], up["web2"]["up"] = False, True
+        model.until(lambda outcome: model.posted, passes=8)
+    else:
+        assert model.outcome["hosts"]["web1"]["reason"].startswith("1 of 3 in service")
+
+
 def test_only_clusters_that_tell_names_are_asked_in_the_first_pass():
     steps = steps_of(HA, {"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}, "shop")
 
