@@ -86,8 +86,10 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
     out = [server for server in seen["servers"] if server["admin_state"] != READY and server["address"]]
     own = own_connections(answering_processes(seen["process"]["pid"], None)) if out else None
     for server in seen["servers"]:
-        server["own_ports"] = None if own is None or server not in out else {}
+        server["own_ports"] = None
         server["beside"] = 0
+    for server in out if own is not None else ():
+        server["own_ports"] = {}
     for server in out:
         for (address, port), (to_address, to_port) in own or ():
             if to_address == server["address"] and server["port"] in (None, to_port):
