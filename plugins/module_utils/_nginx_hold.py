@@ -46,6 +46,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
@@ -453,10 +454,12 @@ class Servers(Driver[Server]):
 
     def _find_targets(self) -> list[Key]:
         """The keys of the lines that lead to the server's host. Each file that the user named must have one, or nothing is changed."""
-        name = spelled(self._server)
-        recorded = [key for key, record in self._records.items() if record.get("for_server") == self._server or spelled(key[2]) == name]
-        named = [key for key in self._servers if spelled(key[2]) == name]
-        known = [key for key in self._servers if key in named or key in recorded or self._request.present and self._leads_here(key, named)]
+        host = HostLines([self._server])
+        told = {key: self._line(key) for key in [*self._servers, *self._records]}
+        recorded = [key for key in self._records if host.is_known(told[key])]
+        named = [key for key in self._servers if host.is_named(told[key])]
+        is_its = self._is_its(host.own(told.values())) if self._request.present else lambda _place: False
+        known = [key for key in self._servers if host.has(told[key], is_its)]
         wanted = None
         if self._files is not None:
             wanted = [os.path.realpath(path) for path in self._files]
@@ -473,7 +476,6 @@ class Servers(Driver[Server]):
             if self._request.present or not self._request.event_ids:
                 recorded = [key for key in recorded if key[3] in wanted]
         if not self._request.present:
-            known = [key for key in known if key in named or key in recorded]
             known += [key for key in recorded if key not in known]
         if not named and not any(key in recorded for key in known):
             raise NginxError(
@@ -497,17 +499,19 @@ class Servers(Driver[Server]):
                 raise NginxError("Nothing was changed: %s." % problem)
         return known
 
-    def _leads_here(self, key: Key, named: Collection[Key]) -> bool:
-        """Whether a line that is not the server's by its own address leads to the server's host."""
-        server = self._servers[key]
-        found = self._resolver.known_places(server.target, server.context)
-        own = self._resolver.known_places(self._server, "http")
-        for other in named:
-            own = own | self._resolver.known_places(self._servers[other].target, self._servers[other].context)
-        if self._places is None:
-            return any(is_same_host(place, own) for place in found)
-        places = self._places
-        return bool(found & own) or any((place[0], None) in places or place in places for place in found if not isinstance(place, str))
+    def _line(self, key: Key) -> dict[str, Any]:
+        """A line, or one that only its record knows, as a look tells of it."""
+        server, record = self._servers.get(key), self._records.get(key) or {}
+        there = leads_to(self._resolver, server) if server else []
+        return {"server": key[2], "file": key[3], "for_server": record.get("for_server"), "leads_to": there}
+
+    def _is_its(self, own: set[Place]) -> Callable[[Place], bool]:
+        """Whether a place is on the host. C(own): where the lines of its own address lead."""
+        own = own | self._resolver.known_places(self._server, "http")
+        searched = self._places
+        if searched is None:
+            return lambda place: is_same_host(place, own)
+        return lambda place: place in own or is_searched(place, searched)
 
     def _others(self, path: str | None = None) -> str:
         """A sentence: which servers there are."""
@@ -710,6 +714,11 @@ def _told(record: Record | None) -> dict[str, Any]:
     }
 
 
+def leads_to(resolver: Resolver, line: Server | Pass) -> list[dict[str, Any]]:
+    """Where a line leads, as far as that is known."""
+    return [place_json(place) for place in sorted(resolver.known_places(line.target, line.context), key=str)]
+
+
 class Look:
     """One look at nginx: its servers with their connections, and its records."""
 
@@ -750,7 +759,7 @@ class Look:
                 "text": each.text,
                 "file": each.path,
                 "line": each.line,
-                "leads_to": [] if each.unknown else self._leads_to(each),
+                "leads_to": [] if each.unknown else leads_to(self._resolver, each),
                 "unresolved": each.unknown or self._resolver.why_unknown(each.target, each.context),
             }
             for each in passes
@@ -768,9 +777,6 @@ class Look:
         lines: list[Server | Pass] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
         return {place for line in lines if line.context == context for place in self._resolver.known_places(line.target, context)}
 
-    def _leads_to(self, line: Server | Pass) -> list[dict[str, Any]]:
-        return [place_json(place) for place in sorted(self._resolver.known_places(line.target, line.context), key=str)]
-
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
         result = describe(server, record, condition)
@@ -778,7 +784,7 @@ class Look:
         is_out = server.down and loaded or self._loaded.has_what_the_hold_left(record)
         never_out = self.configuration.never_out(server)
         result.update(loaded=loaded, never_out=never_out, in_service=bool(never_out) or not is_out, connections=0, own_ports={}, former=0, uncounted=None)
-        result.update(leads_to=self._leads_to(server), unresolved=None, silent=None)
+        result.update(leads_to=leads_to(self._resolver, server), unresolved=None, silent=None)
         try:
             places = self._resolver.places(server.target, server.context)
             result["connections"] = self._connections.to(places)

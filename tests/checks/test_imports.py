@@ -51,7 +51,10 @@ LAYERS = [
     ("module_utils/_hold_engine.py",),
     ("module_utils/*",),
 ]
-PURE_UTILS = [*BOTH_SIDES, *(f"module_utils/_{name}.py" for name in ("azure_access", "duties/options", "events", "pools", "record_kinds", "spellings"))]
+PURE_UTILS = [
+    *BOTH_SIDES,
+    *(f"module_utils/_{name}.py" for name in ("azure_access", "duties/options", "events", "nginx_lines", "pools", "record_kinds", "spellings")),
+]
 PURE = [path for path in FILES if path.startswith("plugin_utils/") and path.split("/")[1] in ("_planning", "_duties", "_steps")]
 
 

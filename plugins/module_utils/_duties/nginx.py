@@ -27,8 +27,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence, irreplaceable, shared_with
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, place_of, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -108,17 +109,14 @@ class NginxDuty(Duty):
 
     def _mine(self, found: Look) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""
-        wanted = [os.path.realpath(path) for path in self._files]
-        lines = [server for server in found.servers if not wanted or server["file"] in wanted]
-        named = [server for server in lines if spelled(server["server"]) == spelled(self._server)]
-        own: set[Place] = {place for server in named for place in _places(server)}
-        mine = [
-            server
-            for server in lines
-            if server in named or named and (server["for_server"] == self._server or any(is_same_host(place, own) for place in _places(server)))
-        ]
-        passes = [line for line in found.passes if (not wanted or line["file"] in wanted) and any(is_same_host(place, own) for place in _places(line))]
-        return mine, passes
+        lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
+        own = lines.own(found.servers)
+
+        def is_its(place: Place) -> bool:
+            return is_same_host(place, own)
+
+        mine = lines.of(found.servers, is_its) if lines.named(found.servers) else []
+        return mine, [line for line in found.passes if lines.leads(line, is_its)]
 
 
 def tested(nginx: Nginx, look: Callable[[], Look], found: Look) -> tuple[Look, str | None]:
@@ -174,10 +172,6 @@ def rights_problem(nginx: Nginx, servers: Iterable[dict[str, Any]]) -> str | Non
         return "the master process %d of nginx has ended" % nginx.pid
     files = sorted({server["file"] for server in servers})
     return next(filter(None, map(irreplaceable, files)), None) or shared_with(nginx, files)
-
-
-def _places(line: dict[str, Any]) -> list[Place]:
-    return [place_of(told) for told in line["leads_to"]]
 
 
 def _others(server: dict[str, Any]) -> Iterator[str]:
@@ -312,15 +306,13 @@ class Watch(Since):
 
 def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addresses: Collection[Any]) -> Sequence[dict[str, Any]]:
     """The servers that a look is about: those of these names, all that lead to the same hosts or to these addresses, and all that lead nobody knows where."""
-    spellings = {spelled(name) for name in names}
-    named = [server for server in servers if spelled(server["server"]) in spellings or server["for_server"] in names]
-    own = {place_of(told) for server in named for told in server["leads_to"]}
+    lines = HostLines(names)
+    known = {place for server in servers if lines.is_known(server) for place in places_of(server)}
 
-    def leads_there(server: dict[str, Any]) -> bool:
-        places = [place_of(told) for told in server["leads_to"]]
-        return any(is_same_host(place, own) or not isinstance(place, str) and (place in addresses or (place[0], None) in addresses) for place in places)
+    def is_its(place: Place) -> bool:
+        return is_same_host(place, known) or is_searched(place, addresses)
 
-    return [server for server in servers if server in named or server["unresolved"] or leads_there(server)]
+    return [server for server in servers if server["unresolved"] or lines.has(server, is_its)]
 
 
 def idle_servers(servers: Iterable[dict[str, Any]]) -> set[Key]:
@@ -329,12 +321,8 @@ def idle_servers(servers: Iterable[dict[str, Any]]) -> set[Key]:
 
 def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], twice: Collection[Key] | None = None) -> bool:
     """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
-    spellings = {spelled(name) for name in awaited}
-    return all(
-        server["idle"] if twice is None else key_of(server) in twice
-        for server in servers
-        if spelled(server["server"]) in spellings or server["for_server"] in awaited
-    )
+    lines = HostLines(awaited)
+    return all(server["idle"] if twice is None else key_of(server) in twice for server in servers if lines.is_known(server))
 
 
 DUTIES: dict[str, type[Duty]] = {"nginx": NginxDuty}

@@ -21,8 +21,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_server,
     nginx_stays,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_of, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -63,20 +64,10 @@ def state_of(server: Json) -> str:
     return IN_ROTATION if server["in_service"] else DOWN
 
 
-def is_named(settings: BalancerSettings, server: Json, files: Mapping[str, str | None] | None) -> bool:
-    """Whether a line has a host's own address. C(files): per file of the settings its path without symbolic links, as nginx_info returned it."""
-    return spelled(server["server"]) == spelled(settings["server"]) and is_in_files(settings, server, files)
-
-
-def is_in_files(settings: BalancerSettings, line: Json, files: Mapping[str, str | None] | None) -> bool:
-    """Whether a line is in the files that the settings name, if they name any."""
-    wanted = [(files or {}).get(path) or path for path in settings["files"]]
-    return not wanted or line["file"] in wanted
-
-
-def places_of(line: Json) -> set[Target]:
-    """Where a line leads."""
-    return {place_of(told) for told in line["leads_to"]}
+def lines_of(settings: BalancerSettings, result: Result) -> HostLines:
+    """Which lines are a host's. C(result): a look, which tells of each file of the settings its path without symbolic links."""
+    files = result.get("files") or {}
+    return HostLines([settings["server"]], [files.get(path) or path for path in settings["files"]])
 
 
 def directive_name(machine: str, line: Json) -> str:
@@ -98,7 +89,7 @@ def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[st
 def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Iterator[str]:
     """Sentences: what a look says that forbids to change a host's server there."""
     files = result.get("files") or {}
-    named = [server for server in result["servers"] if is_named(settings, server, files)]
+    named = lines_of(settings, result).named(result["servers"])
     for path in settings["files"]:
         if path in files and files[path] is None:
             yield f"balancer {machine}: {path} is not part of the configuration {result['configuration']} of nginx (option files)"
@@ -154,9 +145,8 @@ class Nginx(ServersDuty):
     def keys(self, settings: BalancerSettings) -> list[tuple[str, str]]:
         return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
 
-    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> Iterator[Target]:
-        servers, files = machine.result.get("servers") or (), machine.result.get("files")
-        return (target for server in servers if is_named(settings, server, files) for target in places_of(server))
+    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> set[Target]:
+        return lines_of(settings, machine.result).own(machine.result.get("servers") or ())
 
     def traffic_among(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
         places: list[Place] = []
@@ -240,32 +230,30 @@ def _places(
 ) -> Iterator[Place]:
     """The host's places on one machine: the lines that have its own address, then all others that lead to it."""
     result = machine.result
-    files = result.get("files")
-    lines = [server for server in result["servers"] if is_in_files(settings, server, files)]
-    named = [server for server in lines if is_named(settings, server, files)]
-    own = {target for server in named for target in places_of(server)}
+    lines, servers = lines_of(settings, result), result["servers"]
+    named, own = lines.named(servers), lines.own(servers)
     others = {target: other for target, names in owners.items() for other in [other_than(host, names)] if other}
-    led = [json for server in lines if server.get("for_server") == settings["server"] for json in server["leads_to"]]
+    led = [json for server in servers if lines.is_held(server) for json in server["leads_to"]]
 
-    def leads_here(line: Json) -> list[Target]:
-        return [target for target in sorted(places_of(line), key=str) if _is_here(host, target, own, others, led, addresses, result)]
+    def is_here(target: Target) -> bool:
+        return _is_here(host, target, own, others, led, addresses, result)
 
-    theirs = [server for server in lines if server not in named]
-    mine = named + [server for server in theirs if server.get("for_server") == settings["server"] or leads_here(server)]
+    mine = lines.of(servers, is_here)
     doubts = _doubts(settings, name, result)
     told = result["beside"]
     beside = tuple(nginx_beside(name, address, told[address]) for address in addresses.searched(host, result) if told.get(address))
     for server in mine:
-        targets = [] if server in named else leads_here(server) or sorted(places_of(server), key=str)
-        owner = next((others[target] for target in sorted(places_of(server), key=str) if server not in named and target in others), None)
+        ends = [] if server in named else sorted(places_of(server), key=str)
+        leads_to = next(filter(is_here, ends), ends[0] if ends else None)
+        owner = next((others[target] for target in ends if target in others), None)
         # Where the host has another line and is alone, waiting for the minimum in service would bring no other server.
         by_name = server in named or any(other not in mine for other in _group(server, result))
         note = doubts if server is mine[0] else ""
-        place = _place(settings, name, machine, server, place_text(targets[0]) if targets else "", owner, by_name, note)
+        place = _place(settings, name, machine, server, place_text(leads_to) if leads_to else "", owner, by_name, note)
         place = replace(place, ports=addresses.ports_of(host, [target for target in places_of(server) if not isinstance(target, str)], result))
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result["passes"]:
-        if is_in_files(settings, line, files) and leads_here(line):
+        if lines.leads(line, is_here):
             why = stays(name, line)
             yield Place(directive_name(name, line), name, in_rotation=True, busy=(why,), by_name=False, stays=why)
 
@@ -278,16 +266,15 @@ def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
 
 def _others(settings: BalancerSettings, name: str, result: Json) -> Iterator[tuple[str, Json]]:
     """What sends requests elsewhere than to the host's own address, each with its name."""
-    files = result.get("files")
-    servers = (server for server in result["servers"] if server["in_service"] and not is_named(settings, server, files))
+    lines = lines_of(settings, result)
+    servers = (server for server in result["servers"] if server["in_service"] and not lines.is_named(server))
     found = [*((place_name(name, server), server) for server in servers), *((directive_name(name, line), line) for line in result["passes"])]
-    return ((place, line) for place, line in found if is_in_files(settings, line, files))
+    return ((place, line) for place, line in found if lines.counts(line))
 
 
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
     """Sentences about what leads to an address of the host that another one may have as well."""
-    files = result.get("files")
-    own = (target for server in result["servers"] if is_named(settings, server, files) for target in places_of(server))
+    own = lines_of(settings, result).own(result["servers"])
     named = {target[0] for target in own if not isinstance(target, str)}
     for place, line in _others(settings, name, result):
         # Another duty of the host may name it.

@@ -57,9 +57,9 @@ class Bed:
         self.nginx = Nginx(self.path)
         self.store = Store(str(folder / "state"))
 
-    def act(self, present, ids=("A",)):
+    def act(self, present, ids=("A",), server="10.0.0.4:80"):
         request = Request(present, list(ids) if ids else None)
-        servers = Servers(self.nginx, self.store, request, "10.0.0.4:80")
+        servers = Servers(self.nginx, self.store, request, server)
         engine = Engine(servers, self.store, request)
         engine.run()
         return engine
@@ -77,6 +77,15 @@ def bed(tmp_path):
 def test_what_is_held_comes_back_to_the_byte(bed):
     assert bed.act(True).conflicts == [] and " down;" in bed.path.read_text()
     assert bed.act(False).conflicts == [] and bed.path.read_text() == FOUND and bed.records() == []
+
+
+def test_a_line_that_went_with_it_comes_back_whatever_the_spelling_of_its_address_is_by_now(bed):
+    found = FOUND.replace("http {", "http {\n  upstream api { server 10.0.0.4:81; }")
+    bed.path.write_text(found)
+    bed.act(True)
+    assert bed.path.read_text().count(" down;") == 2
+    bed.act(False, server="10.0.0.4")
+    assert bed.path.read_text() == found and bed.records() == []
 
 
 @pytest.mark.parametrize("forgotten", [False, True])

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the graceful.azure authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which lines of nginx are a host's: those of its own address, those that are held for it, and all that lead to it. Pure.
+
+Both sides decide it here, from what a look tells of a line: C(server), its address; C(file); C(leads_to); and C(for_server), the host for which it is held
+if that has another address. A directive that passes requests on itself (C(proxy_pass) with an address) has neither C(server) nor C(for_server).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import place_of, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from typing import Any, TypeVar
+
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place, Searched
+
+    Line = Mapping[str, Any]
+    AnyLine = TypeVar("AnyLine", bound=Line)
+
+
+class HostLines:
+    """The lines of a host, or of several. ``servers``: their own addresses. ``files``: the files that count, without symbolic links; all if there are none."""
+
+    def __init__(self, servers: Iterable[str], files: Collection[str] = ()) -> None:
+        self._servers = {spelled(server) for server in servers}
+        self._files = files
+
+    def counts(self, line: Line) -> bool:
+        """Whether a line is in one of the files."""
+        return not self._files or line["file"] in self._files
+
+    def is_named(self, line: Line) -> bool:
+        """Whether a line has the host's own address."""
+        return spelled(line["server"]) in self._servers and self.counts(line)
+
+    def is_held(self, line: Line) -> bool:
+        """Whether a line of another address is held for the host."""
+        return bool(line["for_server"]) and spelled(line["for_server"]) in self._servers and self.counts(line)
+
+    def is_known(self, line: Line) -> bool:
+        """Whether it is the host's wherever it leads."""
+        return self.is_named(line) or self.is_held(line)
+
+    def leads(self, line: Line, is_its: Callable[[Place], bool]) -> bool:
+        """Whether a line or a directive leads to the host. ``is_its``: whether a place is on the host."""
+        return self.counts(line) and any(map(is_its, places_of(line)))
+
+    def has(self, line: Line, is_its: Callable[[Place], bool]) -> bool:
+        return self.is_known(line) or self.leads(line, is_its)
+
+    def named(self, lines: Iterable[AnyLine]) -> list[AnyLine]:
+        """The lines of its own address."""
+        return [line for line in lines if self.is_named(line)]
+
+    def own(self, lines: Iterable[Line]) -> set[Place]:
+        """Where the lines of its own address lead."""
+        return {place for line in self.named(lines) for place in places_of(line)}
+
+    def of(self, lines: Collection[AnyLine], is_its: Callable[[Place], bool]) -> list[AnyLine]:
+        """All lines of the host, those of its own address first."""
+        return self.named(lines) + [line for line in lines if not self.is_named(line) and self.has(line, is_its)]
+
+
+def places_of(line: Line) -> set[Place]:
+    """Where a line leads."""
+    return {place_of(told) for told in line["leads_to"]}
+
+
+def is_searched(place: Place, searched: Collection[Searched]) -> bool:
+    """Whether a place is at one of these addresses, each with a port or for every port."""
+    return not isinstance(place, str) and (place in searched or (place[0], None) in searched)
