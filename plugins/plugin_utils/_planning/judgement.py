@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
@@ -70,16 +71,16 @@ def judge_drain(host: Host, now: float) -> Drain:
     # Where nothing can come, and nothing came, two idle looks prove as much as a long time.
     open_ones = {name: arrived for name, arrived in arrivals.items() if arrived["came"] or name not in closed}
     loud = {name: arrived for name, arrived in open_ones.items() if arrived["span"] < quiet}
-    at_balancers = [sentence for place in host.places for sentence in place.busy]
-    at_balancers.extend(_came(counted[name][0], name, arrived) for name, arrived in loud.items() if arrived["came"])
-    outside = [*host.blind, *reasons(Kind.BUSY, at_balancers)]
-    busy = [*outside, *reasons(Kind.BUSY, _connections(host))]
+    at_places = [Reason(Kind.BUSY, *told) for place in host.places for told in zip_longest(place.busy, place.booting, fillvalue="")]
+    came = [_came(counted[name][0], name, arrived) for name, arrived in loud.items() if arrived["came"]]
+    outside = [*host.blind, *at_places, *reasons(Kind.BUSY, came)]
+    busy = [*outside, *_connections(host)]
     if host.observation.is_silent:
         busy.append(Reason(Kind.UNREAD, host.silence))
     # A look that waited for the end of the last request or connection counts as two.
     own = [0 if host.observation.ended else host.observation.looks] if host.ports else []
-    at_places = [place.looks for place in host.places if place.looks is not None]
-    looked = at_places + own
+    looked_at = [place.looks for place in host.places if place.looks is not None]
+    looked = looked_at + own
     known = 0 if _is_booted_anew(host) else host.memory.looks
     looks = 0 if busy else min(known + min(looked, default=1), LOOKS)
     not_running = {machine: min(host.memory.not_running.get(machine, at), at) for machine, at in host.traffic.not_running.items()}
@@ -88,8 +89,8 @@ def judge_drain(host: Host, now: float) -> Drain:
         # After so short a time, a second look would prove nothing.
         looks = min(looks, LOOKS - 1)
     looks_outside = 0
-    if host.settings.outside and at_places and not outside:
-        looks_outside = min(host.memory.looks_outside + min(at_places), LOOKS)
+    if host.settings.outside and looked_at and not outside:
+        looks_outside = min(host.memory.looks_outside + min(looked_at), LOOKS)
         if too_early or not _are_fresh(_looks_at_places(host), host, now):
             looks_outside = min(looks_outside, LOOKS - 1)
     left = max([0.0, *(quiet - arrived["span"] for arrived in open_ones.values())]) if arrivals else quiet
@@ -155,22 +156,17 @@ def _arrivals(host: Host, name: str, count: Count, now: float) -> Arrivals:
     return dict(before, span=count.clock - before["since"])
 
 
-def _connections(host: Host) -> list[str]:
-    """Sentences about the connections that are counted on the host itself, without those from the addresses of balancers, and about what cannot be."""
+def _connections(host: Host) -> tuple[Reason, ...]:
+    """What the connections that are counted on the host itself tell, without those from the addresses of balancers, and what cannot be counted."""
     if not host.ports or host.observation.is_silent:
-        return []  # a silent host is busy in any case
+        return ()  # a silent host is busy in any case
     if host.observation.connections is None:
-        return [f"its connections cannot be counted: {host.why_silent}"]
-    return [*why_not_counted_yet(host), *host.uncounted] + [
-        f"{plural(connection['count'], 'connection')} from {connection['peer']} on port {connection['port']}" for connection in connections_of(host)
-    ]
-
-
-def why_not_counted_yet(host: Host) -> list[str]:
-    """Sentences about the ports whose connections the next look counts."""
+        return (Reason(Kind.BUSY, f"its connections cannot be counted: {host.why_silent}"),)
     ports = host.not_counted_yet
     is_out = ports and host.places and not host.in_rotation and not host.blind
-    return [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in ports]
+    not_yet = [f"{'out, ' if is_out else ''}its connections on port {port} have not been counted yet" for port in ports]
+    counted = [f"{plural(found['count'], 'connection')} from {found['peer']} on port {found['port']}" for found in connections_of(host)]
+    return (*reasons(Kind.NOT_YET, not_yet), *reasons(Kind.BUSY, [*host.uncounted, *counted]))
 
 
 def connections_of(host: Host) -> list[Json]:

@@ -95,7 +95,7 @@ class Place:
     checked: bool = True  # whether the balancer itself checks that the host serves again
     returns: str = ""  # phrase: how it comes back into rotation by itself
     by_others: str = ""  # phrase: how somebody else keeps it out, if its type says that of each place
-    booting: tuple[str, ...] = ()  # what is said instead of C(busy) of a host whose event has started, if it probably still boots
+    booting: tuple[str, ...] = ()  # per sentence in C(busy), what is said instead once the event has started, if the host probably still boots
     conflict: str = ""  # sentence: what somebody else did to it
     note: str = ""  # sentence: other news about it
     still_out: str = ""  # sentence: what is still to be put back, if its type says that of each place

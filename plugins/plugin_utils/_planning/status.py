@@ -32,7 +32,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     silenced_by_us,
     silent_for,
     unanswered,
-    why_not_counted_yet,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import HELD, Place
@@ -319,9 +318,7 @@ def _why_started(host: Host, event: Event, busy: tuple[Reason, ...], now: float)
     if not event.prepares:
         return (Reason(Kind.STATE, "the event has started"),)
     # What a person could mend before the impact is no matter now: who answers there may only be starting.
-    instead = {text: other for place in host.places for text, other in zip(place.busy, place.booting)}
-    yet = why_not_counted_yet(host)
-    said = tuple(reason._replace(text=instead.get(reason.text, reason.text)) for reason in busy if reason.text not in yet)
+    said = tuple(reason._replace(text=reason.booting or reason.text) for reason in busy if reason.kind is not Kind.NOT_YET)
     return said or (Reason(Kind.STATE, f"stays out until {event.announced_by} says that the event is over"),)
 
 

@@ -32,6 +32,7 @@ class Kind(Enum):
     CONFLICT = "conflict"  # somebody else acted
     FAILURE = "failure"  # the last step failed
     BUSY = "busy"  # what keeps the host from being idle
+    NOT_YET = "not_yet"  # the same, and nothing but that the next look counts the connections on one of its ports
     STEP = "step"  # the host has a step to take, or its drain steps are not done
     ANSWER = "answer"  # the host does not answer restore_service
     SIBLING = "sibling"  # another host of the event is not ready, or would not come back
@@ -46,6 +47,7 @@ class Kind(Enum):
 class Reason(NamedTuple):
     kind: Kind
     text: str
+    booting: str = ""  # what is said instead once the event has started, if the host probably still boots
 
 
 class Verdict(NamedTuple):
