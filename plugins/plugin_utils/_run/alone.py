@@ -62,6 +62,8 @@ STATES = {"drained": "draining", "running": "restoring", "in": "restoring", "out
 """What the lines of a run call a host that waits, by what the role is to do."""
 WAITS_UNTIL = "waits until"
 """What the time is where a role gives up, and a run would go on."""
+ANY = ""
+"""Stands for the id of any event that names the host."""
 BY_HAND = "restore_service"
 """Stands for the events where a record must be put and nobody knows any."""
 SETTINGS: Json = {"resource_name": None, "rules": [], "min_in_service": 1, "unknown_resources": "hold"}
@@ -530,7 +532,7 @@ def _approve_event(this: Pass) -> Json:
     ids = this.given or [event["event_id"] for event in asked["events"]]
     if not ids:
         observation = this.host.observation
-        is_proved = _note_absence(this, not observation.empty_body, observation.at or this.now)
+        is_proved = _are_over(this, [ANY], None if observation.empty_body else observation.at or this.now)
         if is_proved is None:
             return {"notes": this.notes, **this.turns(this.look(READ))}
         return this.end(approve_event.judge(ids, read=asked) if is_proved else _unproved(this.name))
@@ -539,15 +541,17 @@ def _approve_event(this: Pass) -> Json:
     return this.take(_approval(this, ids, details, ready or own_name))
 
 
-def _note_absence(this: Pass, is_document: bool, at: float) -> bool | None:
-    """Note an answer that does not show what is to be approved. Returns whether that is proved, None if another answer may prove it.
+def _are_over(this: Pass, absent: Iterable[str], at: float | None) -> bool | None:
+    """Note an answer that does not show these events. Returns whether it is proved that they are over, None if another answer may prove it.
 
-    One answer without an event may be wrong or old, and one with an empty body proves nothing.
+    C(at): when the document was read, None if the body was empty. One answer without an event may be wrong or old, and one without a document proves
+    nothing. What an answer shows begins anew.
     """
-    reads = [*(this.notes.get("reads") or ()), at if is_document else None]
+    former = this.notes.get("reads") or {}
+    reads = {fold(key): [*(former.get(fold(key)) or ()), at] for key in absent}
     this.notes = {**this.notes, "reads": reads}
-    is_proved = is_over([read for read in reads if read is not None])
-    return None if not is_proved and len(reads) < TRIES else is_proved
+    doubtful = [told for told in reads.values() if not is_over([read for read in told if read is not None])]
+    return None if any(len(told) < TRIES for told in doubtful) else not doubtful
 
 
 def _unproved(name: str) -> RoleResult:
@@ -604,20 +608,16 @@ def _approve_outside(this: Pass) -> Json:
     sent = next((act for act in this.acts if act["part"] == "sent"), NOTHING)
     told = approve_event.progress_outside(seen, sent, this.given, ready, str(settings.resource_name), str(this.used["witness"]))
     shown = {fold(event["event_id"]): event["event_status"] for event in seen.get("events") or ()}
-    is_document = bool(seen.get("document_incarnation"))
+    at = float(seen.get("ended_at") or this.now) if seen.get("document_incarnation") else None
     if "approved" in this.notes:
-        is_read = not (seen.get("failed") or is_unreachable(seen)) and is_document
-        former, absent = this.notes.get("absent") or [], [key for key in this.notes["approved"] if fold(key) not in shown] if is_read else []
-        this.notes = {**this.notes, "absent": absent}
-        return {"notes": this.notes, **_await_begin(this, shown if is_read else None, set(absent) <= set(former))}
+        is_read = not (seen.get("failed") or is_unreachable(seen)) and at is not None
+        is_twice = _are_over(this, [key for key in this.notes["approved"] if fold(key) not in shown] if is_read else [], at)
+        return {"notes": this.notes, **_await_begin(this, shown if is_read else None, bool(is_twice))}
     if this.step is not None and sent is not NOTHING:
         return _approved(this, told["result"])
     if told["refused"]:
         return this.fail(told["refused"])
-    is_absent = bool(told["absent"]) or not (this.given or shown)
-    is_proved = _note_absence(this, is_document, float(seen.get("ended_at") or this.now)) if is_absent else True
-    if not is_absent:
-        this.notes.pop("reads", None)
+    is_proved = _are_over(this, told["absent"] or ([] if this.given or shown else [ANY]), at)
     # What was read may have changed before it was read again.
     if this.step is not None or is_proved is None:
         return {"notes": this.notes, **_read_by_witness(this, PAUSE)}

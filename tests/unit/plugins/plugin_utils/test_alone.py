@@ -545,6 +545,15 @@ class TestApprovedFromOutside:
         told = role.tell(NONE)
         assert told["result"]["not_approved"] == [{"event_id": "E1", "reason": "absent"}] and told["failure"] == ""
 
+    def test_each_of_them_by_itself(self):
+        """Two answers, each of which lacks another event, prove nothing about either."""
+        role = self.role(event_ids=["E1", "E2"])
+        role.tell({"events": [event("E2")], "document_incarnation": 7})
+        role.tell({"events": [event("E1")], "document_incarnation": 8})
+        assert [part for _machine, part, _module in role.acts()] == ["seen"]
+        role.tell({"events": [event("E1")], "document_incarnation": 8})
+        assert [part for _machine, part, _module in role.acts()] == ["seen", "sent"]
+
     def test_so_is_that_there_is_none(self):
         role = self.role()
         assert not role.tell(NONE)["finished"] and role.told["pause"] > 0
