@@ -16,7 +16,7 @@ class ActionModule(WaitAction):
     """Carries the wait across everything that happens to the host: an event takes its connection away."""
 
     DEFAULT_TIMEOUT = 300.0
-    LONGEST_STEP_SECONDS = 30.0
+    LONGEST_CALL_SECONDS = 30.0
 
     def limit(self, timeout):
         return timeout or math.inf

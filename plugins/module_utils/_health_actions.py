@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
-from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STEP_SECONDS
+from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import QUICK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused as SystemdRefused
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
@@ -358,7 +358,7 @@ class Stopped(Action):
         except self.errors as error:
             # What was not answered in time may have been told all the same.
             raise (Refused if isinstance(error, self.refusals) else ProbeError)(str(error)) from error
-        ends = self._monotonic() + STEP_SECONDS
+        ends = self._monotonic() + QUICK_SECONDS
         while self._monotonic() < ends:
             seen = self.look(None, None)
             if not seen.moves and seen.fails == fails:

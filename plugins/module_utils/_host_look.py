@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, imds_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._imds import NAME_SECONDS, ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of, still_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-
-# Seconds that the service may take to tell the host's name if nobody needs it to read the events.
-NAME_SECONDS = 2.0
 
 
 def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:

@@ -48,6 +48,8 @@ DEFAULT_REQUEST_TIMEOUT = 10.0
 EVENTS_PATH = "/metadata/scheduledevents"
 NAME_PATH = "/metadata/instance/compute/name"
 NAME_API_VERSION = "2021-02-01"
+# Seconds that the service may take to tell this host's name where the settings have one, too.
+NAME_SECONDS = 2.0
 
 # A service that is there accepts the connection at once. But one second has turned out to be too short.
 CONNECT_TIMEOUT = 3.0

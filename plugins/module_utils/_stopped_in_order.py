@@ -24,7 +24,7 @@ NOT_RUNNING = "not_running"
 STOPPING = "stopping"
 STARTING = "starting"
 # Seconds for which one step waits for what goes down or comes up quickly.
-STEP_SECONDS = 2.0
+QUICK_SECONDS = 2.0
 
 # By which a thing is known to its manager.
 Key = TypeVar("Key")
@@ -139,7 +139,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
 
     def look(self) -> list[tuple[str, State, Record | None]]:
         now = self._monotonic()
-        self._step_ends = now + STEP_SECONDS if self._deadline is None else min(now + STEP_SECONDS, self._deadline)
+        self._step_ends = now + QUICK_SECONDS if self._deadline is None else min(now + QUICK_SECONDS, self._deadline)
         found = self._show()
         if found and self._boot_id is None:
             self._boot_id = self._manager.boot_id()

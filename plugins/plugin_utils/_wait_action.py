@@ -39,9 +39,9 @@ class WaitAction(ActionBase):
     #: Default of the module's option timeout in seconds. 0 means one call (but see limit()).
     DEFAULT_TIMEOUT = 0.0
     #: Seconds of one call, and between two messages to people.
-    STEP_SECONDS = 5.0
+    CALL_SECONDS = 5.0
     #: In a long wait, calls become longer up to this, because each call starts a Python on the host.
-    LONGEST_STEP_SECONDS = 5.0
+    LONGEST_CALL_SECONDS = 5.0
     #: Seconds between a lost connection and the next try.
     PAUSE_SECONDS = 1.0
 
@@ -91,13 +91,13 @@ class WaitAction(ActionBase):
 
     def _wait(self, seconds: float, task_vars: Variables) -> Json:
         started = told = self.monotonic()
-        if seconds > self.STEP_SECONDS:
+        if seconds > self.CALL_SECONDS:
             self._notice_silence()
         last: Json | None = None
         error: Exception | None = None
         elapsed = 0.0
         while True:
-            step = max(self.STEP_SECONDS, min(self.LONGEST_STEP_SECONDS, elapsed))
+            step = max(self.CALL_SECONDS, min(self.LONGEST_CALL_SECONDS, elapsed))
             answer, error = self._step(step, seconds - elapsed, last, error is not None, task_vars)
             if answer is not None:
                 last = answer
@@ -112,7 +112,7 @@ class WaitAction(ActionBase):
                     # The temporary folder on a host that cannot be reached is not removed, because the task would fail in that.
                     self._connection._shell.tmpdir = None
                 return self.timed_out(last, error, elapsed)
-            if self.monotonic() - told >= self.STEP_SECONDS - 0.5:
+            if self.monotonic() - told >= self.CALL_SECONDS - 0.5:
                 told = self.monotonic()
                 self._tell(task_vars, last, error, elapsed, seconds)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 5.0
 # Seconds that a step needs for its requests. No step begins later.
-STEP_SECONDS = 5.0
+REQUESTS_SECONDS = 5.0
 
 
 class AzureLoadBalancerDuty(Duty):
@@ -84,7 +84,7 @@ class AzureLoadBalancerDuty(Duty):
 
     def change(self, act: Act) -> dict[str, Any]:
         params = dict(self._access, pools=[self.given["pool"]], min_in_service=act.min_in_service)
-        engine = _change(params, self.machine, act.request, max(act.timeout, STEP_SECONDS))
+        engine = _change(params, self.machine, act.request, max(act.timeout, REQUESTS_SECONDS))
         up = act.request.present and any(hold.there is not None and hold.there.state != DOWN for hold in engine.current)
         return outcome(engine, still=[in_rotation("%s in pool %s" % (self._known_as, self._short))] if up else [])
 
@@ -133,7 +133,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, secon
     where = params["pools"], params["address"] or None, params["ip_address"] or None
     driver = Addresses(pools, store, request, *where, seconds, least_of(params))
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
-    engine.run(0.0 if machine.check_mode else max(seconds - STEP_SECONDS, 0.0))
+    engine.run(0.0 if machine.check_mode else max(seconds - REQUESTS_SECONDS, 0.0))
     return engine
 
 

@@ -14,7 +14,7 @@ import time
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
-from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import NAME_SECONDS, RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import RUN
@@ -23,8 +23,6 @@ from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
 
 REQUEST_SECONDS = 10.0
-# For this host's name, where the settings have one, too.
-NAME_SECONDS = 2.0
 # With the longest request it must be alive again.
 WATCHDOG_RESERVE = 20.0
 FAST_SECONDS = 30.0

@@ -204,7 +204,7 @@ class TestIis:
         assert (states(host)["Shop"], states(host)["ShopPool"]) == ("Started", "Started")
 
     def test_a_pool_with_requests_under_way_is_waited_for(self, host, monkeypatch):
-        monkeypatch.setattr(_stopped_in_order, "STEP_SECONDS", 0.0)
+        monkeypatch.setattr(_stopped_in_order, "QUICK_SECONDS", 0.0)
         with host.change() as state:
             state["pools"]["ShopPool"]["stop_seconds"] = 60
         action = Action(host)
