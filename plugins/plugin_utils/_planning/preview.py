@@ -142,19 +142,21 @@ def _begins(decided: Decided, event: Event) -> str:
     return f"preparing {'has begun' if begun else 'begins at once'}{others}"
 
 
+def _condition(rule: Rule) -> str:
+    return f"when: {rule['when']}" if rule["when"] else "no other rule is met" if rule["name"] in BUILT_IN else "for every event"
+
+
 def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
-    because = f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
-    is_past = event.started and rule["action"] != "ignore"
-    decides = "has decided" if is_past else "decides"
-    if rule["when"] == KEPT:
-        decides, because = "decided", f", {KEPT}"
+    is_kept, is_past = rule["when"] == KEPT, event.started and rule["action"] != "ignore"
+    decides = "decided" if is_kept else "has decided" if is_past else "decides"
+    headline = f"rule {rule['name']!r} {decides}{f', {KEPT}' if is_kept else f' ({_condition(rule)})'}"
     if is_past:
-        yield f"rule {rule['name']!r} {decides}{because}"
+        yield headline
         yield "nothing is left to approve, hosts go back when the event is gone"
         return
-    yield f"rule {rule['name']!r} {decides}{because}: {_ACTIONS[rule['action']]}"
+    yield f"{headline}: {_ACTIONS[rule['action']]}"
     if rule["action"] == "ignore":
         return
     if event.prepares:
