@@ -256,7 +256,7 @@ class Server:
         return "%s of upstream %s (%s, line %d)" % (self.address, self.upstream, self.path, self.line)
 
 
-class Pass(NamedTuple):
+class PassDirective(NamedTuple):
     """An address to which a directive passes requests itself, without an upstream. ``text``: the directive as it is in its file.
 
     ``unknown``: a phrase that says why the address is not known, which is then empty.
@@ -317,9 +317,9 @@ class Configuration:
         return list(self._servers.values())
 
     @property
-    def passes(self) -> list[Pass]:
+    def passes(self) -> list[PassDirective]:
         """The addresses to which directives pass requests themselves. Variables have the values that C(set), C(map) and the like give them."""
-        found: list[Pass] = []
+        found: list[PassDirective] = []
         for (context, text, path, line), target in self._passes.items():
             values = self._values(target)
             # If only one of several values has a port, it counts.
@@ -328,17 +328,17 @@ class Configuration:
             unknown = [value for value in values or () if VARIABLE.search(_authority(value)) and _address_in(value) is None]
             if values is None or unknown or not any(addresses):
                 why = "its address has too many values" if values is None else "the address %r is not known before the request" % (unknown + [target])[0]
-                found.append(Pass(context, text, "", path, line, why))
+                found.append(PassDirective(context, text, "", path, line, why))
             for address, value in addresses.items():
                 names = {address.lower(), address.lower().rpartition(":")[0]} if address else set()
                 if address and "$" in target and _has_port(value):
                     # Behind a variable, an address with a port is never that of an upstream.
                     names = set()
                 if address and not any((context, name) in self._upstreams for name in names):
-                    found.append(Pass(context, text, address, path, line))
+                    found.append(PassDirective(context, text, address, path, line))
         for (context, upstream), (name, path, line) in self._choosers.items():
             if name.startswith(CODE):
-                found.append(Pass(context, "%s of upstream %s" % (name, upstream), "", path, line, "its code chooses where requests go"))
+                found.append(PassDirective(context, "%s of upstream %s" % (name, upstream), "", path, line, "its code chooses where requests go"))
         return found
 
     def never_out(self, server: Server) -> str | None:

@@ -35,7 +35,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     MARK_LIMIT,
     Configuration,
     ConfigurationError,
-    Pass,
+    PassDirective,
     Server,
     changed_at,
     decode,
@@ -714,7 +714,7 @@ def _told(record: Record | None) -> dict[str, Any]:
     }
 
 
-def leads_to(resolver: Resolver, line: Server | Pass) -> list[dict[str, Any]]:
+def leads_to(resolver: Resolver, line: Server | PassDirective) -> list[dict[str, Any]]:
     """Where a line leads, as far as that is known."""
     return [place_json(place) for place in sorted(resolver.known_places(line.target, line.context), key=str)]
 
@@ -774,7 +774,7 @@ class Look:
 
     def _places(self, context: str) -> set[Place]:
         """Where all lines of a context lead, as far as that is known."""
-        lines: list[Server | Pass] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
+        lines: list[Server | PassDirective] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
         return {place for line in lines if line.context == context for place in self._resolver.known_places(line.target, context)}
 
     def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:

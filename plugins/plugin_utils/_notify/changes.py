@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, Pass, Story, held_since, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import UNFINISHED, PassLine, Story, held_since, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -41,7 +41,7 @@ MOST_HOSTS = 10
 """How many hosts a sentence names."""
 
 
-def changes(story: Story, passed: Pass, memory: Json, sent: Mapping[str, float]) -> list[tuple[str, Change]]:
+def changes(story: Story, passed: PassLine, memory: Json, sent: Mapping[str, float]) -> list[tuple[str, Change]]:
     """What is new in a pass, as C((key, change)). C(sent): per key of what was sent, when."""
     new = [*_of_events(story, passed, memory), *_of_persons(story, passed), *_of_run(story, passed)]
     return [(key, change) for key, change in new if key not in sent]
@@ -86,7 +86,7 @@ def _label(event: Json) -> str:
     return label_of(event["event_type"], event["event_id"], event["description"])
 
 
-def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, Change]]:
+def _of_events(story: Story, passed: PassLine, memory: Json) -> Iterator[tuple[str, Change]]:
     held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
     for result in passed["events"]:
         event = story["events"][result["event_id"]]
@@ -104,7 +104,7 @@ def _of_events(story: Story, passed: Pass, memory: Json) -> Iterator[tuple[str, 
             yield f"restored {key}", _change("restored", f"{_label(event)}: {over}; {names(back)} back in service", back)
 
 
-def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
+def _of_persons(story: Story, passed: PassLine) -> Iterator[tuple[str, Change]]:
     groups: dict[tuple[str | None, str, bool], list[str]] = {}
     for name, decision in passed["hosts"].items():
         if decision["state"] == "needs_person":
@@ -118,7 +118,7 @@ def _of_persons(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
         yield f"needs_person {fold(event_id or '')} {','.join(hosts)} {comparable(reason)}", _change("needs_person", text, hosts)
 
 
-def _of_run(story: Story, passed: Pass) -> Iterator[tuple[str, Change]]:
+def _of_run(story: Story, passed: PassLine) -> Iterator[tuple[str, Change]]:
     """That a run failed, unless all that it would say is said of its hosts."""
     run = story["run"]
     if run["finished"] and run["failed"] and passed["of_run"]:

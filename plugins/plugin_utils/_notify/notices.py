@@ -27,7 +27,7 @@ from ansible import constants as C
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import Change, changes, still
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import NOTIFY
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Pass, Story
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
@@ -90,7 +90,7 @@ def _not_read(given: dict[str, str]) -> list[str]:
         return [f"{NOTIFY}: Apprise could not be asked about the URLs ({type(error).__name__})"]
 
 
-def tell(notices: Notices, told_story: Story, passed: Pass, memory: Json, templar: Templar, variables: Variables) -> list[str]:
+def tell(notices: Notices, told_story: Story, passed: PassLine, memory: Json, templar: Templar, variables: Variables) -> list[str]:
     """Add what is new in a pass, and begin to send it. Returns warnings."""
     warnings = _collect(notices)
     for key, change in changes(told_story, passed, memory, still({**_read(), **notices["told"]}, passed["time"])):

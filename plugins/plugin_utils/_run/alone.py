@@ -117,8 +117,8 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
     C(pause) (seconds to wait before), C(warnings), C(lines) (for what the host waits, if that is news), C(finished), C(result) (of the role), and C(failure)
     (why it failed, or empty).
     """
-    this = Pass(facts, last, now)
-    found = this.files_left() if last.get("files_left") is not None else this.failed() or this.slow() or this.file() or _ROLES[last["role"]](this)
+    this = RolePass(facts, last, now)
+    found = this.files_left() if last.get("files_left") is not None else this.end_if_failed() or this.end_if_slow() or this.file() or _ROLES[last["role"]](this)
     unchanged = {key: last[key] for key in ("role", "name", "used", "settings", "run", "until", "step", "notes", "ran", "result")}
     always = {
         "number": last["number"] + 1,
@@ -144,7 +144,7 @@ def one_pass(facts: Json, last: Json, now: float) -> Json:
     return after
 
 
-class Pass:
+class RolePass:
     """What is known of the host in a pass, and the ways to go on."""
 
     def __init__(self, facts: Json, last: Json, now: float) -> None:
@@ -220,7 +220,7 @@ class Pass:
         decision.update(until=until, until_is=UNTIL[state] if state in ("draining", "restoring") else WAITS_UNTIL)
         found: list[str] = []
         outcome: Json = {"hosts": {self.name: decision}, "memory": {}}
-        told = sinks.Pass({}, outcome, {"time": self.now}, {"memory": {"told": self.last["told"]}}, {})
+        told = sinks.PassResult({}, outcome, {"time": self.now}, {"memory": {"told": self.last["told"]}}, {})
         sinks.Lines(lambda line, _color: found.append(line)).tell(told)
         return {"waiting": waiting, "told": outcome["memory"]["told"], "lines": found}
 
@@ -252,11 +252,11 @@ class Pass:
     def fail(self, why: str) -> Json:
         return self.end(dict(UNFINISHED), why)
 
-    def failed(self) -> Json | None:
+    def end_if_failed(self) -> Json | None:
         """The end of the role if a step or a task file has failed."""
         return self.end(self.result, self.trouble) if self.trouble else None
 
-    def slow(self) -> Json | None:
+    def end_if_slow(self) -> Json | None:
         """The end of the role if its host answers and was never read in time. It is not called out of reach."""
         if not self.host.observation.cut_off or self.was_met or self.host.settings.outside:
             return None
@@ -354,7 +354,7 @@ class Pass:
         return self.step_of(state, ids, details, releases_all=not self.given, records=records, **({"lost": lost} if lost else {}))
 
 
-def _load_balancer(this: Pass) -> Json:
+def _load_balancer(this: RolePass) -> Json:
     is_out = this.used["state"] == "out"
     if this.step is None:
         events = this.events("take it out", is_out)
@@ -370,7 +370,7 @@ def _load_balancer(this: Pass) -> Json:
     return this.go_on(waits and not this.result["failed_hosts"])
 
 
-def _restore_service(this: Pass) -> Json:
+def _restore_service(this: RolePass) -> Json:
     if this.step is None:
         return _first_release(this, "restored", restore_service.judge(this.name, {"unreachable": True}, {}))
     found = this.go_on(this.reached)
@@ -380,13 +380,13 @@ def _restore_service(this: Pass) -> Json:
     return found
 
 
-def _running(this: Pass) -> Json:
+def _running(this: RolePass) -> Json:
     if this.step is None:
         return _first_release(this, "running", drain_host.judge(this.name, {"unreachable": True}, "running"))
     return this.go_on(this.reached)
 
 
-def _first_release(this: Pass, state: str, unreachable: RoleResult) -> Json:
+def _first_release(this: RolePass, state: str, unreachable: RoleResult) -> Json:
     """The first step of those that put duties back. The records on the host say what there is to put back."""
     if not this.was_looked_at:
         return this.turns(this.look())
@@ -399,11 +399,11 @@ def _first_release(this: Pass, state: str, unreachable: RoleResult) -> Json:
     return this.take(this.release(state))
 
 
-def _drain_host(this: Pass) -> Json:
+def _drain_host(this: RolePass) -> Json:
     return _running(this) if this.used["state"] == "running" else _drained(this)
 
 
-def _drained(this: Pass) -> Json:
+def _drained(this: RolePass) -> Json:
     """What need not wait is taken out at once, all else when the host is idle."""
     groups = groups_out(this.host.settings.drain_host.steps)
     events = this.events("stop it", bool(groups))
@@ -419,7 +419,7 @@ def _drained(this: Pass) -> Json:
     return {"notes": this.notes, "until": this.last["until"], **_next_stage(this, groups)}
 
 
-def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
+def _next_stage(this: RolePass, groups: Sequence[Json]) -> Json:
     stage = this.step["stage"] if this.step else None
     if stage == IDLE:
         return this.end(_judge_drained(this)) if this.check else this.go_on(this.reached)
@@ -463,7 +463,7 @@ def _next_stage(this: Pass, groups: Sequence[Json]) -> Json:
     return {"step": None, **_wait_until_idle(this)}
 
 
-def _mistakes(this: Pass) -> str:
+def _mistakes(this: RolePass) -> str:
     """What only a person can mend: as long as it is so, the host is never idle."""
     traffic, observation = this.host.traffic, this.host.observation
     found = [*([observation.fatal] if observation.fatal else []), *traffic.mistakes]
@@ -472,7 +472,7 @@ def _mistakes(this: Pass) -> str:
     return joined(found)
 
 
-def _judge_drained(this: Pass) -> RoleResult:
+def _judge_drained(this: RolePass) -> RoleResult:
     steps = together([act for act in this.acts if act["part"] == "steps"])
     busy = [reason.text for reason in this.drain.busy]
     if not busy and this.drain.idle_looks < LOOKS:
@@ -481,12 +481,12 @@ def _judge_drained(this: Pass) -> RoleResult:
     return drain_host.judge(this.name, steps, busy=busy, failed_hosts=silent)
 
 
-def _glance(this: Pass, seconds: float = GLANCE) -> list[Turn]:
+def _glance(this: RolePass, seconds: float = GLANCE) -> list[Turn]:
     """Looks that wait for nothing, the host's own last."""
     return [*_machines(this), this.look(seconds, **idle_options(this.host))]
 
 
-def _machines(this: Pass, quiet: float | None = None, asked: bool = False) -> list[Turn]:
+def _machines(this: RolePass, quiet: float | None = None, asked: bool = False) -> list[Turn]:
     """Looks at the machines of the balancers. The first waits for the end of the last request if C(quiet) seconds without one must pass.
 
     C(asked): only those that may tell something before the host goes out.
@@ -497,7 +497,7 @@ def _machines(this: Pass, quiet: float | None = None, asked: bool = False) -> li
     return [*looks[:1], *map(at_once, looks[1:])]
 
 
-def _wait_until_idle(this: Pass) -> Json:
+def _wait_until_idle(this: RolePass) -> Json:
     """The next looks. One of them waits, or nobody is there to wait for and only the time without a request must pass."""
     host, drain = this.host, this.drain
     serves = any(place.busy for place in host.places)
@@ -508,7 +508,7 @@ def _wait_until_idle(this: Pass) -> Json:
     return this.turns(*machines, this.look(**own, **idle_options(host)), pause=0.0 if is_waiting else pause)
 
 
-def _approve_event(this: Pass) -> Json:
+def _approve_event(this: RolePass) -> Json:
     if this.notes.get("outside"):
         return _approve_outside(this)
     if "approved" in this.notes:
@@ -541,7 +541,7 @@ def _approve_event(this: Pass) -> Json:
     return this.take(_approval(this, ids, details, ready or own_name))
 
 
-def _are_over(this: Pass, absent: Iterable[str], at: float | None) -> bool | None:
+def _are_over(this: RolePass, absent: Iterable[str], at: float | None) -> bool | None:
     """Note an answer that does not show these events. Returns whether it is proved that they are over, None if another answer may prove it.
 
     C(at): when the document was read, None if the body was empty. One answer without an event may be wrong or old, and one without a document proves
@@ -558,12 +558,12 @@ def _unproved(name: str) -> RoleResult:
     return dict(UNFINISHED, reason=f"the metadata service of {name} answered with an empty body, which proves nothing. Run it again")
 
 
-def _approval(this: Pass, ids: list[str], details: Json, ready: list[str], **more: Any) -> StepJson:
+def _approval(this: RolePass, ids: list[str], details: Json, ready: list[str], **more: Any) -> StepJson:
     waits = bool(this.used["wait"])
     return this.step_of("approved", ids, details, ready_resources=ready, ready_until=None, patient=waits, record=not waits, **more)
 
 
-def _approved(this: Pass, result: RoleResult) -> Json:
+def _approved(this: RolePass, result: RoleResult) -> Json:
     """The approval was sent, or there was none to send."""
     if not (this.used["wait"] and not this.check and result["approved"]):
         return this.end(result)
@@ -572,7 +572,7 @@ def _approved(this: Pass, result: RoleResult) -> Json:
     return {"notes": this.notes, "until": this.last["until"], "result": result, **_look_for_begin(this, result["approved"])}
 
 
-def _await_begin(this: Pass, shown: Json | None, is_twice: bool) -> Json:
+def _await_begin(this: RolePass, shown: Json | None, is_twice: bool) -> Json:
     """C(shown): the status of each event that stands, None if nobody knows. C(is_twice): whether a second answer has told the same."""
     pending = [key for key in this.notes["approved"] if shown is None or shown.get(fold(key), None if is_twice else "") not in (None, "Started")]
     if not pending:
@@ -585,7 +585,7 @@ def _await_begin(this: Pass, shown: Json | None, is_twice: bool) -> Json:
     return _look_for_begin(this, pending)
 
 
-def _look_for_begin(this: Pass, pending: list[str]) -> Json:
+def _look_for_begin(this: RolePass, pending: list[str]) -> Json:
     this.waits_for = f"waits until Azure starts {', '.join(pending)}"
     if this.notes.get("outside"):
         return _read_by_witness(this, PAUSE)
@@ -594,14 +594,14 @@ def _look_for_begin(this: Pass, pending: list[str]) -> Json:
     return {"step": None, **this.turns(this.look(READ, **more), pause=PAUSE if observation.is_silent else 0.0)}
 
 
-def _read_by_witness(this: Pass, pause: float = 0.0) -> Json:
+def _read_by_witness(this: RolePass, pause: float = 0.0) -> Json:
     """Have another VM of the set read the events."""
     ids, name = this.given or None, this.host.settings.resource_name
     seen = as_act("seen", "scheduled_events_info", event_ids=ids, affecting_host_only=ids is None, resource_name=name)
     return {"step": None, "turns": with_acts({this.name: []}, {this.name: [(this.used["witness"], [seen])]}, this.observed, {}), "pause": pause}
 
 
-def _approve_outside(this: Pass) -> Json:
+def _approve_outside(this: RolePass) -> Json:
     """The host cannot send it, so another VM reads the events, and Azure is asked for the approval."""
     settings, ready = this.host.settings, list(this.used.get("ready_resources") or ())
     seen = next((act for act in this.acts if act["part"] == "seen"), NOTHING)
@@ -630,7 +630,7 @@ def _approve_outside(this: Pass) -> Json:
     return {"notes": this.notes, **this.take(step)}
 
 
-_ROLES: dict[str, Callable[[Pass], Json]] = {
+_ROLES: dict[str, Callable[[RolePass], Json]] = {
     "load_balancer": _load_balancer,
     "drain_host": _drain_host,
     "approve_event": _approve_event,

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import recorded_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Pass, Sink
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import PassResult, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
@@ -49,7 +49,7 @@ def one_pass(known: Known, last: Json, sinks: Sequence[Sink], now: float, folder
     }
     # The plan works on plain data, as it would on a pass read from a file.
     outcome = plan(plain(world))
-    told = Pass(last["run"], outcome, line_of(world, outcome), last, {})
+    told = PassResult(last["run"], outcome, line_of(world, outcome), last, {})
     warnings = list(outcome.pop("warnings"))
     for sink in sinks:
         warnings.extend(sink.tell(told))

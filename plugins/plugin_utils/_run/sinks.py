@@ -34,7 +34,7 @@ LONGEST_REMINDER_OF_FAULT = 3600.0
 
 
 @dataclass(frozen=True)
-class Pass:
+class PassResult:
     """What one pass came to."""
 
     run: Json  # as in the document
@@ -45,7 +45,7 @@ class Pass:
 
 
 class Sink(Protocol):
-    def tell(self, told: Pass) -> Iterable[str]:
+    def tell(self, told: PassResult) -> Iterable[str]:
         """Tell of a pass. Returns sentences: what went wrong."""
 
 
@@ -56,7 +56,7 @@ class Lines:
     def __init__(self, show: Callable[[str, str | None], None]) -> None:
         self._show = show
 
-    def tell(self, told: Pass) -> Iterable[str]:
+    def tell(self, told: PassResult) -> Iterable[str]:
         now = told.line["time"]
         shown = dict(told.last["memory"].get("told") or {})
         lines: dict[tuple[str, ...], list[str]] = {}
@@ -147,13 +147,13 @@ class Written:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def tell(self, told: Pass) -> Iterator[str]:
+    def tell(self, told: PassResult) -> Iterator[str]:
         try:
             self.write(told)
         except OSError as error:
             yield f"handle_events_{self.option}: {self._path!r} cannot be written any more: {error.strerror}"
 
-    def write(self, told: Pass) -> None:
+    def write(self, told: PassResult) -> None:
         raise NotImplementedError
 
 
@@ -162,7 +162,7 @@ class Journal(Written):
 
     option = "journal"
 
-    def write(self, told: Pass) -> None:
+    def write(self, told: PassResult) -> None:
         with open(self._path, "a", encoding="utf-8") as journal:
             journal.write(json.dumps(told.line, default=str) + "\n")
 
@@ -173,7 +173,7 @@ class Story:
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
 
-    def tell(self, told: Pass) -> Iterable[str]:
+    def tell(self, told: PassResult) -> Iterable[str]:
         so_far = told.last.get("story")
         if not so_far:
             names = list(told.line["hosts"])
@@ -189,7 +189,7 @@ class Report(Written):
 
     option = "report"
 
-    def write(self, told: Pass) -> None:
+    def write(self, told: PassResult) -> None:
         is_needed = told.kept["is_news"] or not told.last.get("report")
         told.kept["report"] = files.write(self._path, told.kept["story"])[0] if is_needed else told.last["report"]
 
@@ -199,7 +199,7 @@ class Metrics(Written):
 
     option = "metrics"
 
-    def write(self, told: Pass) -> None:
+    def write(self, told: PassResult) -> None:
         # What former runs had counted.
         told.kept["counted"] = told.last["counted"] if "counted" in told.last else files.read_metrics(self._path)
         text = metrics.metrics(files.group_of(self._path), told.kept["story"], told.line, told.outcome["memory"], told.kept["counted"])
@@ -213,7 +213,7 @@ class Notices:
         self._templar = templar
         self._variables = variables
 
-    def tell(self, told: Pass) -> Iterable[str]:
+    def tell(self, told: PassResult) -> Iterable[str]:
         told.kept["notices"] = told.last.get("notices") or notices.begin()
         found: Iterable[str] = notices.tell(told.kept["notices"], told.kept["story"], told.line, told.outcome["memory"], self._templar, self._variables)
         return found

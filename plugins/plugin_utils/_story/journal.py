@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 def stories(lines: Iterable[str]) -> Iterator[tuple[story.Story, None] | tuple[None, str]]:
     """Yield the story of each run, and C((None, sentence)) for each line that holds no pass, as C((story, None))."""
     told: story.Story = {}
-    waiting: story.Pass | None = None
+    waiting: story.PassLine | None = None
     for number, line in enumerate(lines, start=1):
         try:
             passed = read_pass(line)
@@ -44,11 +44,11 @@ def stories(lines: Iterable[str]) -> Iterator[tuple[story.Story, None] | tuple[N
         yield _ended(told), None
 
 
-def _add(told: story.Story, passed: story.Pass, memory: Json | None) -> None:
+def _add(told: story.Story, passed: story.PassLine, memory: Json | None) -> None:
     story.add(told, passed, _memory_after(passed) if memory is None else memory)
 
 
-def _memory_after(passed: story.Pass) -> Json:
+def _memory_after(passed: story.PassLine) -> Json:
     world = json.loads(json.dumps(passed["world"]))
     try:
         memory: Json = plan(world)["memory"]

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import STATES, UNFINISHED, Pass, Story, held_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import STATES, UNFINISHED, PassLine, Story, held_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Labels = Mapping[str, str]
@@ -30,7 +30,7 @@ def read(text: str) -> dict[str, float]:
     return {found[1]: float(found[2]) for found in map(SAMPLE.fullmatch, text.splitlines()) if found}
 
 
-def metrics(group: str, story: Story, passed: Pass, memory: Json, before: dict[str, float]) -> str:
+def metrics(group: str, story: Story, passed: PassLine, memory: Json, before: dict[str, float]) -> str:
     """The text of the file after a pass.
 
     C(group): tells runs apart that write different files on the same machine. C(passed): the pass as a line of the journal has it. C(memory): what the plan
@@ -74,7 +74,7 @@ def _add_run(families: Families, story: Story, run: Json) -> None:
     families.add("last_pass_timestamp_seconds", "gauge", "When the last pass of a run was planned; all other metrics are of this time", [({}, run["updated"])])
 
 
-def _add_events(families: Families, story: Story, passed: Pass, events: dict[str, Json]) -> None:
+def _add_events(families: Families, story: Story, passed: PassLine, events: dict[str, Json]) -> None:
     unfinished = {fold(told["event_id"]) for told in passed["events"] if told["outcome"] == UNFINISHED}
     standing = [event for key, event in events.items() if key in unfinished and event.get("gone_at") is None]
     kinds = Counter((event.get("event_type") or "", event.get("status") or "") for event in standing)

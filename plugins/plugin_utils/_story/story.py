@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Story = Json
 """A story as it grows, see C(begin)."""
-Pass = Json
+PassLine = Json
 """A pass as a line of the journal has it."""
 Report = Json
 """A story as it is written, see C(as_report)."""
@@ -116,7 +116,7 @@ def _moment(found: object) -> float:
     return float(found)
 
 
-def add(story: Story, passed: Pass, memory: Json) -> bool:
+def add(story: Story, passed: PassLine, memory: Json) -> bool:
     """Add a pass; returns whether it brought anything new.
 
     C(passed): the pass as a line of the journal has it. C(memory): what the plan remembers after it.
@@ -152,7 +152,7 @@ def end(story: Story, finished: bool, failed: bool, messages: Iterable[str]) -> 
     story["run"].update(finished=finished, failed=failed, messages=list(messages))
 
 
-def held_since(name: str, passed: Pass, memory: Json) -> dict[str, float]:
+def held_since(name: str, passed: PassLine, memory: Json) -> dict[str, float]:
     """Per event for which a host is out, since when it is. The plan also remembers the events that are over, and an event lasts until its last host is back."""
     unfinished = {
         fold(told["event_id"])
@@ -175,7 +175,7 @@ def _entry(story: Story, at: float, kind: str, text: str, host: str | None = Non
     story["entries"].append({"time": at, "kind": kind, "host": host, "event_id": event_id, "text": text, **more})
 
 
-def _add_act(story: Story, name: str, results: Json, passed: Pass, held: dict[str, float], remembered: dict[str, Json]) -> None:
+def _add_act(story: Story, name: str, results: Json, passed: PassLine, held: dict[str, float], remembered: dict[str, Json]) -> None:
     """The step that was decided in the former pass, with the result that this pass was planned from."""
     step = story["steps"].pop(name, None)
     if passed["hosts"][name].get("step"):
@@ -255,7 +255,7 @@ def end_of(span: Json, updated: float) -> float:
     return updated if end is None else end
 
 
-def _add_events(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
+def _add_events(story: Story, passed: PassLine, remembered: dict[str, Json]) -> None:
     now = passed["time"]
     for told in passed["events"]:
         event_id = told["event_id"]
@@ -289,7 +289,7 @@ def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
         found["approved"] = _not_after_start(at, of_memory)
 
 
-def _add_outcomes(story: Story, passed: Pass, remembered: dict[str, Json]) -> None:
+def _add_outcomes(story: Story, passed: PassLine, remembered: dict[str, Json]) -> None:
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
         if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:

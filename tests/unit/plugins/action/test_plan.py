@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import failed_files, failure_of_file, observations
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import _came_of, _last_turns, _table, carried_on, farewells, one_pass
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass, sinks_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, PassResult, sinks_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 TASKS = Path(__file__).resolve().parents[4] / "playbooks" / "tasks"
@@ -108,7 +108,7 @@ def shown(seconds, state="waiting", reason="rule begins later", event="Reboot e1
         said, its_kind = (each if isinstance(each, str) else each[now] for each in (reason, kind))
         decision = {"state": state, "shown": state, "reason": said, "kind": its_kind, "event": event, "since": 0, "until": None, "step": None, "until_is": ""}
         outcome = {"hosts": {"web0": decision}, "memory": {}}
-        lines.tell(Pass({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
+        lines.tell(PassResult({}, outcome, {"time": float(now)}, {"memory": memory}, {}))
         memory = outcome["memory"]
     return moments
 
@@ -173,7 +173,7 @@ def told(hosts, memory=None, now=36000.0):
         "step": None,
     }
     outcome = {"hosts": {name: {**usual, **decision} for name, decision in hosts.items()}, "memory": {}}
-    Lines(lambda line, color: lines.append(line.partition("  ")[2])).tell(Pass({}, outcome, {"time": now}, {"memory": memory or {}}, {}))
+    Lines(lambda line, color: lines.append(line.partition("  ")[2])).tell(PassResult({}, outcome, {"time": now}, {"memory": memory or {}}, {}))
     return lines, outcome["memory"]
 
 
@@ -191,7 +191,7 @@ def test_check_mode_shows_only_whom_it_waits_for():
     }
     for now, reason in ((1.0, "one"), (2.0, "another"), (3.0, "another"), (18.0, "another")):
         outcome = {"hosts": {"web1": {**decision, "reason": reason, "step": {}, "until_is": ""}}, "memory": {}}
-        Lines(lambda line, color: lines.append(line)).tell(Pass({"check": True}, outcome, {"time": now}, {"memory": memory}, {}))
+        Lines(lambda line, color: lines.append(line)).tell(PassResult({"check": True}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]
     assert len(lines) == 1 and "  another  (for 18 s)" in lines[0]
 
@@ -305,7 +305,7 @@ def test_another_reason_within_a_second_is_told_only_where_something_is_done_for
             "until_is": "",
         }
         outcome = {"hosts": {"web0": decision}, "memory": {}}
-        Lines(lambda line, color: lines.append(line)).tell(Pass({}, outcome, {"time": now}, {"memory": memory}, {}))
+        Lines(lambda line, color: lines.append(line)).tell(PassResult({}, outcome, {"time": now}, {"memory": memory}, {}))
         memory = outcome["memory"]
     assert len(lines) == told
 

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import health_probe
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, Pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import Lines, PassResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 
 from tests.support.model import Model
@@ -220,7 +220,7 @@ def test_an_answer_that_still_passes_is_said_at_once_and_needs_a_person(is_their
     for _pass in range(30):
         at, before = site.now, site.outcome
         outcome = site.go()
-        lines.tell(Pass(site.run, outcome, {"time": at}, before, {}))
+        lines.tell(PassResult(site.run, outcome, {"time": at}, before, {}))
         states.append(site.said("web1"))
     (state, reason), decision = states[-1], outcome["hosts"]["web1"]
     assert site.posted == [] and (state, reason) == ("needs_person", WRONG) and not decision["tried_again"]
