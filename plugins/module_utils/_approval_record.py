@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, ApprovalRefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
@@ -43,7 +43,7 @@ class Approved(Driver["dict[str, str]"]):
         yield dict(record, events=events, done=True, phase=HELD) if events else None
 
 
-class Approvals:
+class ApprovalRecords:
     """Records which events are approved. Each step locks the folder. The lock is free while the request is sent."""
 
     def __init__(self, store: Any, request: Request) -> None:
@@ -93,11 +93,11 @@ def approve(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
     approval.now = machine.clock()
-    record = Approvals(machine.store(), Request.from_params(dict(params, state="present")))
+    record = ApprovalRecords(machine.store(), Request.from_params(dict(params, state="present")))
     begin = record.begin if params["record"] else None
     try:
         approved, not_approved, warnings = approval.send(machine.check_mode, begin, deadline, params["ready_until"])
-    except (ImdsStatusError, RefusedError) as error:
+    except (ImdsStatusError, ApprovalRefusedError) as error:
         # If the service itself failed, it may have approved the events before.
         if record.added and not (isinstance(error, ImdsStatusError) and error.status >= 500):
             record.end([], approval.unsure)

@@ -31,7 +31,7 @@ READS = 3
 POST_SECONDS = 1.0
 
 
-class RefusedError(Exception):
+class ApprovalRefusedError(Exception):
     """The event must not be approved, or not by this host."""
 
 
@@ -44,7 +44,7 @@ def decide(
     )
     for option, why, is_ours in refused:
         more = "" if is_ours else " The option allow_other_hosts permits it."
-        raise RefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
+        raise ApprovalRefusedError("%s: %s. Nothing was approved.%s" % (option, why, more))
     return approve, leave
 
 
@@ -107,9 +107,9 @@ class Approval:
                 if before_post:
                     before_post(approve)
                 if last_post is not None and self.client.monotonic() > last_post:
-                    raise RefusedError("No time was left to approve. Nothing was approved.")
+                    raise ApprovalRefusedError("No time was left to approve. Nothing was approved.")
                 if ready_until is not None and self.now() > ready_until:
-                    raise RefusedError(READY_LONG_AGO)
+                    raise ApprovalRefusedError(READY_LONG_AGO)
                 try:
                     self.client.post_events(document, deadline)
                 except ImdsStatusError as error:
@@ -138,7 +138,7 @@ class Approval:
             if not doubtful:
                 return reading
         unknown = ", ".join(clip(event_id) for event_id in self.event_ids if fold(event_id) in doubtful)
-        raise RefusedError(
+        raise ApprovalRefusedError(
             f"event_ids: the metadata service does not show {unknown}, and not yet that it is over either: that takes two documents a second apart, and an"
             " answer with an empty body is none. Nothing was approved. Try again."
         )

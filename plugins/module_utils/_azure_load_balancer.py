@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import (
     ENDED,
     AzureError,
+    AzureRefusedError,
     ChangedError,
     NotFoundError,
     NotPermittedError,
-    RefusedError,
     check_id,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, NONE, Driver
@@ -415,10 +415,10 @@ def _content_at(tags: dict[str, str], key: str, balancer: str) -> dict[str, Any]
     )
 
 
-class Addresses(Driver[Address]):
+class PoolAddresses(Driver[Address]):
     """One host's addresses, one in each pool. ``name`` or ``ip`` says which."""
 
-    Refused = RefusedError
+    Refused = AzureRefusedError
 
     def __init__(
         self,

@@ -64,15 +64,15 @@ class NoIdentityError(AuthenticationError):
     """This machine has no managed identity, or cannot reach the address that gives its tokens."""
 
 
-class RefusedError(AzureError):
+class AzureRefusedError(AzureError):
     """Azure refused the request, and changed nothing because of it."""
 
 
-class NotPermittedError(RefusedError):
+class NotPermittedError(AzureRefusedError):
     """The identity lacks an action on a scope."""
 
 
-class NotFoundError(RefusedError):
+class NotFoundError(AzureRefusedError):
     """The resource does not exist."""
 
 
@@ -154,7 +154,7 @@ class Client:
         while True:
             try:
                 answer = self._call("GET", operation, None)
-            except RefusedError as refused:
+            except AzureRefusedError as refused:
                 # The change itself was not refused.
                 raise AzureError(
                     "Azure accepted the change of %s, and does not tell how it ends. %s" % (what, refused), refused.status, refused.code
@@ -423,7 +423,7 @@ def _error_of(method: str, path: str, answer: requests.Response) -> AzureError:
         return NotFoundError("%s does not exist, or the identity may not know of it. Azure says: %s: %s" % (path, code, message), status, code)
     if status == 412:
         return ChangedError("%s was changed by somebody else since it was read." % path, status, code)
-    kind = RefusedError if 400 <= status < 500 else AzureError
+    kind = AzureRefusedError if 400 <= status < 500 else AzureError
     return kind("%s %s was refused with %d. Azure says: %s: %s" % (method, path, status, code, message), status, code)
 
 

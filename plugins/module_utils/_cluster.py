@@ -58,7 +58,7 @@ RETURNING = "returning"
 TAKEN_OUT = "taken_out_by_others"
 
 
-class Seen(NamedTuple):
+class SeenMember(NamedTuple):
     """What a look at a member tells."""
 
     # Its name in the cluster. The record keeps it.
@@ -256,45 +256,45 @@ class Member:
         files: dict[str, Any] = {name: self.options.get(name) for name in TLS_OPTIONS}
         return tls_context(**files) if urlsplit(self.options["url"]).scheme == "https" else None
 
-    def look(self) -> Seen:
-        """Ask the cluster. Returns what is ``Seen``."""
+    def look(self) -> SeenMember:
+        """Ask the cluster. Returns what is ``SeenMember``."""
         raise NotImplementedError
 
     def life(self, boot_id: str) -> str:
         """What ends when the change of ``out`` may be lost: this boot, or also this process if a program keeps the change in memory. ``look`` comes first."""
         return boot_id
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         """A full sentence why the cluster cannot spare this member now; None if it can."""
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         """The same of a member that is out and on which nothing is left: its vote may be needed, or its copy of the data.
 
         It is asked until the event is approved, because other members may fail meanwhile.
         """
 
-    def attempt(self, seen: Seen) -> str | None:
+    def attempt(self, seen: SeenMember) -> str | None:
         """If ``out`` would begin something that others feel should it fail: on what its success depends, as a text to compare. Else None.
 
         What failed is tried again only when this text is another one, or once more with force.
         """
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         """Take it out, with our name, in one call if possible. Raises ``AttemptFailed`` if an ``attempt`` failed.
 
         It is called again, even if what it sets is there, after a run was killed in it. Then it does what is left to do.
         """
         raise NotImplementedError
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         """Remove what is ours, or give back what was ``found``. The member may serve again; it need not be leader again."""
         raise NotImplementedError
 
-    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
+    def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         """Whether nothing is left to give back. What bears no name may have been set before us: then it stays."""
         return not seen.ours
 
-    def forget(self, seen: Seen) -> None:
+    def forget(self, seen: SeenMember) -> None:
         """Remove our name where somebody else has undone what bore it. Otherwise, what others set later would be taken for ours."""
 
 
@@ -341,26 +341,26 @@ class DryMember:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._member, name)
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         seen = self._member.look()
         if self._out is None:
             return seen
         return seen._replace(ours=self._out, serves=not self._out, left=None if self._out else seen.left)
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         self._out = True
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         self._out = False
 
-    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
+    def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         return not self._out
 
-    def forget(self, seen: Seen) -> None:
+    def forget(self, seen: SeenMember) -> None:
         """There is nothing to remove."""
 
 
-def condition_of(record: Record | None, seen: Seen, boot_id: str, survives_reboot: bool = True) -> str:
+def condition_of(record: Record | None, seen: SeenMember, boot_id: str, survives_reboot: bool = True) -> str:
     """What became of a hold.
 
     none                 nobody says that it should not serve, or what was ours is removed
@@ -382,7 +382,7 @@ def condition_of(record: Record | None, seen: Seen, boot_id: str, survives_reboo
     return REBOOTED if record["boot_id"] != boot_id and not survives_reboot else CHANGED_MEANWHILE
 
 
-class Members(Driver[Seen]):
+class Members(Driver[SeenMember]):
     """The hold on one member. ``options``: those of the member. The record keeps them, so that the member can be given back by the record alone."""
 
     Refused = MemberError
@@ -408,7 +408,7 @@ class Members(Driver[Seen]):
         self._boot_id = boot_id
         self._force = force
 
-    def look(self) -> list[tuple[str, Seen, Record | None]]:
+    def look(self) -> list[tuple[str, SeenMember, Record | None]]:
         seen = self._member.look()
         record = self._store.read(KIND, self._subject(seen))
         if record is None and self._member.bears_name and (seen.is_named if not self._request.present else seen.events and not seen.ours):
@@ -425,17 +425,17 @@ class Members(Driver[Seen]):
         known = any((record["subject"]["type"], record["subject"]["member"]) == (self._type, seen.member) for record in self._store.records(KIND))
         return self._told_by(seen, details) if seen.is_named and not known else None
 
-    def _told_by(self, seen: Seen, details: dict[str, Any]) -> Record:
+    def _told_by(self, seen: SeenMember, details: dict[str, Any]) -> Record:
         events: Events = {event_id: {"since": self._request.now, "reason": "", "details": dict(details)} for event_id in seen.events}
         return dict(new_record(KIND, self._subject(seen), seen.state, {}, events, boot_id=self._life, options=self._options), phase=HELD)
 
-    def condition(self, record: Record | None, seen: Seen) -> str:
+    def condition(self, record: Record | None, seen: SeenMember) -> str:
         return condition_of(record, seen, self._life, self._member.survives_reboot)
 
-    def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: SeenMember) -> dict[str, Any]:
         return seen.state
 
-    def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
+    def describe(self, hold: Hold[SeenMember]) -> dict[str, Any]:
         """What the module returns of a member."""
         return {
             "type": self._type,
@@ -449,13 +449,13 @@ class Members(Driver[Seen]):
             "condition": self.came_to(hold, hold.seen),
         }
 
-    def untouched(self, hold: Hold[Seen]) -> bool:
+    def untouched(self, hold: Hold[SeenMember]) -> bool:
         try:
             return self._request.present and not self._member.look().ours
         except MemberError:
             return False
 
-    def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[SeenMember], events: Events) -> Iterator[Record | None]:
         record, seen = hold.record, hold.seen
         is_held = record is not None and record["phase"] == HELD
         if self._is_theirs(seen, record):
@@ -531,7 +531,7 @@ class Members(Driver[Seen]):
             record.pop("failed_attempt", None)
             yield record
 
-    def _needed(self, seen: Seen) -> str | None:
+    def _needed(self, seen: SeenMember) -> str | None:
         """Why a member that is out must not go down yet, in a sentence. Shortly before the impact, nobody asks."""
         return None if self._force else self._member.still_needed(seen)
 
@@ -540,7 +540,7 @@ class Members(Driver[Seen]):
         reason = "%s Tried at %s; tried again when the other members change%s" % (why, self._request.now, again)
         return {"attempt": attempt, "forced": self._force, "reason": reason}
 
-    def give_back(self, hold: Hold[Seen], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[SeenMember], record: Record) -> Iterator[Record | None]:
         seen = hold.seen
         was_changed = self.condition(record, seen) == CHANGED_MEANWHILE
         if was_changed:
@@ -559,7 +559,7 @@ class Members(Driver[Seen]):
             self._member.forget(seen)
         yield None
 
-    def why_on(self, seen: Seen, record: Record | None) -> list[str]:
+    def why_on(self, seen: SeenMember, record: Record | None) -> list[str]:
         """Why the member is not out and drained, in sentences. ``seen`` and ``record``: as a look has returned them."""
         if (seen.ours or seen.foreign) and seen.left is None:
             return self._why_needed(seen) if self._is_theirs(seen, record) or not (record or {}).get(FORCED) else []
@@ -574,7 +574,7 @@ class Members(Driver[Seen]):
             why = None
         return [why or seen.left or "%s is not out" % seen.member]
 
-    def _why_needed(self, seen: Seen) -> list[str]:
+    def _why_needed(self, seen: SeenMember) -> list[str]:
         """Why a member that is out must not go down, in sentences."""
         try:
             why = self._member.still_needed(seen)
@@ -583,11 +583,11 @@ class Members(Driver[Seen]):
         return [why] if why else []
 
     @staticmethod
-    def _is_theirs(seen: Seen, record: Record | None) -> bool:
+    def _is_theirs(seen: SeenMember, record: Record | None) -> bool:
         """Whether somebody else took it out. Where what we set bears no name, the record decides."""
         return bool(seen.foreign) and (record is None or not (seen.ours or record["phase"] == HELD))
 
-    def _kept_in(self, seen: Seen, record: Record | None) -> str | None:
+    def _kept_in(self, seen: SeenMember, record: Record | None) -> str | None:
         """Why it is not taken out now, in a sentence: the cluster cannot spare it, or an attempt failed. None if it is out, is going out, or may go."""
         failed = record.get("failed_attempt") if record is not None else None
         attempt = self._member.attempt(seen) if failed is not None else None
@@ -606,16 +606,16 @@ class Members(Driver[Seen]):
     def _life(self) -> str:
         return self._member.life(self._boot_id)
 
-    def _subject(self, seen: Seen) -> dict[str, Any]:
+    def _subject(self, seen: SeenMember) -> dict[str, Any]:
         return {"type": self._type, "name": self._name, "member": seen.member}
 
-    def _stays_in(self, seen: Seen) -> str:
+    def _stays_in(self, seen: SeenMember) -> str:
         return "%s was taken out twice for the event and is in again: end what puts it back, or take it out of graceful_azure_duties" % seen.member
 
-    def _told_again(self, seen: Seen) -> str:
+    def _told_again(self, seen: SeenMember) -> str:
         return "%s: somebody else put %s back while it was held, and it was taken out once more." % (self._member.title, seen.member)
 
-    def conflict(self, hold: Hold[Seen]) -> str:
+    def conflict(self, hold: Hold[SeenMember]) -> str:
         return "%s: %s was taken out, and what took it out is gone: somebody else acted, so it was not touched." % (self._member.title, hold.seen.member)
 
 

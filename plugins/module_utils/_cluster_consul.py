@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     TLS_OPTIONS,
     Member,
     MemberError,
-    Seen,
+    SeenMember,
     file_mistakes,
     ids_in,
     parsed,
@@ -59,7 +59,7 @@ class Consul(Member):
             yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
         yield from file_mistakes(options, "token_file")
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         node = self._agent()["NodeName"]
         check = self._object("/v1/agent/checks").get(MAINTENANCE)
         reason = None
@@ -68,7 +68,7 @@ class Consul(Member):
             if not isinstance(reason, str):
                 raise self._nonsense("/v1/agent/checks", "the check %s has no notes" % MAINTENANCE)
         ours = _is_ours(reason)
-        return Seen(
+        return SeenMember(
             member=node,
             ours=ours,
             serves=reason is None,
@@ -78,17 +78,17 @@ class Consul(Member):
             events=ids_in(reason or "") if ours else (),
         )
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         return self.still_needed(seen) or self._needed_for_services(seen.member)
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         # Maintenance mode takes no vote.
         return self._needed_as_server(seen.member)
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         self._maintenance(enable="true", reason=with_ids(OWNER, self.event_ids))
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         self._maintenance(enable="false")
 
     def _offered(self, node: str) -> str | None:

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     TLS_OPTIONS,
     Member,
     MemberError,
-    Seen,
+    SeenMember,
     file_mistakes,
     ids_in,
     parsed,
@@ -113,7 +113,7 @@ class Kubernetes(Member):
             if not (options.get("api_key_file") or options.get("client_cert")):
                 yield "api_key_file", "not set; give it, or client_cert and client_key, or kubeconfig"
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         node = self._node()
         ours, cordoned = _is_ours(node), _is_cordoned(node)
         if not ours:
@@ -122,7 +122,7 @@ class Kubernetes(Member):
         foreign = None
         if cordoned and not ours:
             foreign = "Node %s is cordoned, and not by graceful.azure." % self._name
-        return Seen(
+        return SeenMember(
             member=self._name,
             ours=ours,
             serves=not cordoned,
@@ -133,13 +133,13 @@ class Kubernetes(Member):
             events=ids_in(str(_annotations(node).get(ANNOTATION) or "")),
         )
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         own = self._node()
         if not any(node["metadata"]["name"] != self._name and _may_take_over(node, own) for node in self._nodes()):
             return "Kubernetes has no other node that is ready and takes the pods of %s" % self._name
         return self.still_needed(seen)
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         # A node that is cordoned goes on voting.
         if not self._may_vote:
             return None
@@ -170,17 +170,17 @@ class Kubernetes(Member):
                 return
             following = "&continue=" + quote(token, safe="")
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         marks = {ANNOTATION: with_ids(WHY, self.event_ids)}
         node = self._until_changed("it was to be cordoned", lambda node: _is_cordoned(node) or self._change(node, marks, True))
         # Whoever cordoned it meanwhile keeps it: the next look tells.
         if not _is_cordoned(node) or _is_ours(node):
             self._evict()
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         self._until_changed("it was to be uncordoned", lambda node: not _is_ours(node) or self._change(node, {ANNOTATION: None}, None))
 
-    def forget(self, seen: Seen) -> None:
+    def forget(self, seen: SeenMember) -> None:
         # `kubectl uncordon` leaves the annotation. It would make the next cordon of anybody ours.
         self._until_changed(
             "its annotation was to be removed",

@@ -16,7 +16,7 @@ import tempfile
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, last_line, plain_ids, runs
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, SeenMember, last_line, plain_ids, runs
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, listed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Pacemaker(Member):
         if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a node; write it of letters, digits, dots, dashes and underscores" % node
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         node = self.options.get("node") or self._local()
         status = self._status()
         nodes = {found.get("name", ""): found.attrib for found in status.findall("./nodes/node")}
@@ -89,20 +89,20 @@ class Pacemaker(Member):
         self._active = _active(status, node)
         self._offline = [name for name, found in nodes.items() if found.get("online") != "true" and found.get("type", "member") == "member"]
         self._own = out.get(node, [])
-        return Seen(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
+        return SeenMember(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         if self._has_quorum and not self._others:
             return "Pacemaker has no other node that is online and may run what runs on %s" % seen.member
         return self.still_needed(seen) or self._needed_for_resources(seen.member)
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         if not self._has_quorum:
             return "the cluster has no quorum"
         # A node in standby votes. A remote node has no vote, and no corosync.
         return None if self._is_remote else self._needed_for_quorum(seen.member)
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         if self._rival:
             raise MemberError(
                 "The cluster has the resource %s, which handles scheduled events itself and approves them. Remove it, or leave out this duty." % self._rival
@@ -112,7 +112,7 @@ class Pacemaker(Member):
         name = ".".join([PREFIX + seen.member, "..".join(plain_ids(self.event_ids))]).rstrip(".")
         self._cib("--modify", "--allow-create", "--scope", "constraints", "--xml-text", _constraint(name, seen.member))
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         for name in self._own or [PREFIX + seen.member]:
             self._cib("--delete", "--xpath", "//rsc_location[@id='%s']" % name)
 

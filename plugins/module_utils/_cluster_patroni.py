@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     AttemptFailed,
     Member,
     MemberError,
-    Seen,
+    SeenMember,
     file_mistakes,
     parsed,
     wrong_url,
@@ -66,7 +66,7 @@ class Patroni(Member):
                 yield other, "it is missing, and %s needs it" % one
         yield from file_mistakes(options, "password_file")
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         cluster = self._read("/cluster")
         members = cluster.get("members")
         if not isinstance(members, list) or not all(isinstance(member, dict) and member.get("name") for member in members):
@@ -110,9 +110,9 @@ class Patroni(Member):
             "others": ", ".join(sorted(_described(member) for member in members if member is not this)),
             "candidate": self._able[0] if self._able else None,
         }
-        return Seen(member=name, ours=not leads, serves=True, foreign=None, left=left, state=state)
+        return SeenMember(member=name, ours=not leads, serves=True, foreign=None, left=left, state=state)
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         state = seen.state
         if seen.ours:
             return None if state["leader"] else "the cluster has no leader now"
@@ -127,14 +127,14 @@ class Patroni(Member):
             return "%s does not stream what is written there to any member that can become the leader (%s)" % (seen.member, ", ".join(self._able))
         return None
 
-    def attempt(self, seen: Seen) -> str | None:
+    def attempt(self, seen: SeenMember) -> str | None:
         """Without another leader, the members come back after seconds in which nobody wrote. It depends on who can become the leader."""
         return None if self._goes_already(seen) else "%s: %s" % (seen.member, ", ".join(sorted(self._able)))
 
-    def _goes_already(self, seen: Seen) -> bool:
+    def _goes_already(self, seen: SeenMember) -> bool:
         return seen.ours or seen.state["state"] in MOVING
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         if self._goes_already(seen):
             return
         body = {"leader": seen.member}
@@ -155,7 +155,7 @@ class Patroni(Member):
             # With any other status, and if it could not write down what it was asked, Patroni has not begun.
             raise AttemptFailed(told.rstrip(".") + ".") if status == 503 and "failed to write" not in text else MemberError(told)
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         """A former leader joins as a replica by itself."""
 
     def _streaming(self) -> set[str]:

@@ -14,7 +14,7 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen, first_line, parsed, short_name
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, SeenMember, first_line, parsed, short_name
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, normal_address, plural
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RabbitMQ(Member):
         if node is not None and not re.fullmatch(r"[A-Za-z0-9_.-]+@[A-Za-z0-9_.:-]+", node):
             yield "node", "%r is no name of a node; write it like rabbit@web1" % node
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         self._check_machine()
         asked = [["rabbitmq-diagnostics", *self._node(), "--formatter", "json", "status"]]
         if self._went_out:
@@ -77,7 +77,7 @@ class RabbitMQ(Member):
             raise _nonsense("rabbitmq-diagnostics status", "listeners, totals or the pid are not there") from None
         if not isinstance(out, bool):
             raise _nonsense("rabbitmq-diagnostics status", "is_under_maintenance is %r. RabbitMQ has it from 3.8.10 on" % (out,))
-        return Seen(
+        return SeenMember(
             member=node,
             ours=out,
             serves=not out,
@@ -90,21 +90,21 @@ class RabbitMQ(Member):
     def life(self, boot_id: str) -> str:
         return "%s, process %s" % (boot_id, self._process)
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         # Side by side, too.
         asked = ("rabbitmqctl", "cluster_status"), *(("rabbitmq-diagnostics", check) for check, _why in CHECKS)
         told = self.tools.run_all([[program, *self._node(), "--formatter", "json", command] for program, command in asked], SECONDS)
         return self._others_stay(seen.member, told[0]) or self._needed_for_queues(seen.member, told[1:])
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         # In maintenance mode a node keeps its copies of the queues.
         return self.spare(seen)
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         self._run("rabbitmq-upgrade", "drain")
         self._went_out = True
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         self._run("rabbitmq-upgrade", "revive")
 
     def _check_machine(self) -> None:

@@ -16,7 +16,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, Seen, reason_of
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, SeenMember, reason_of
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, place_text, plural
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:\[\]]+)):(?P
 NEVER_PROMOTED = re.compile(r"^[ \t]*(?:replica|slave)-priority[ \t]+0[ \t]*\r?$", re.MULTILINE)
 
 
-class Refused(MemberError):
+class RedisRefused(MemberError):
     """The server answered with an error. ``code`` is its first word."""
 
     def __init__(self, message: str, code: str) -> None:
@@ -58,7 +58,7 @@ class Refused(MemberError):
         self.code = code
 
 
-class Server:
+class RedisServer:
     """One connection to a Redis server or to a Sentinel."""
 
     def __init__(self, what: str, address: Address, username: str | None, password: str | None, connect: Callable[[Address, float], socket.socket]) -> None:
@@ -90,8 +90,8 @@ class Server:
             raise MemberError("%s did not answer %s: %s." % (self.name, told, reason_of(error))) from error
         except (ValueError, RecursionError) as error:
             raise MemberError("%s answered %s with something that Redis does not send." % (self.name, told)) from error
-        if isinstance(answer, Refused):
-            raise Refused("%s refused %s: %s." % (self.name, told, str(answer).rstrip(".")), answer.code)
+        if isinstance(answer, RedisRefused):
+            raise RedisRefused("%s refused %s: %s." % (self.name, told, str(answer).rstrip(".")), answer.code)
         return answer
 
     def close(self) -> None:
@@ -111,7 +111,7 @@ class Server:
         if kind == b"+":
             return rest
         if kind == b"-":
-            return Refused(rest, rest.split(" ")[0])
+            return RedisRefused(rest, rest.split(" ")[0])
         number = int(rest)
         if kind == b":":
             return number
@@ -173,8 +173,8 @@ class Redis(Member):
         self.member = options["address"]
         self.master = options["master"]
         # The connections of a step.
-        self._here: Server
-        self._sentinel: Server
+        self._here: RedisServer
+        self._sentinel: RedisServer
         # The id under which the Redis of this host runs, as the last look found it.
         self._process: str | None = None
 
@@ -186,23 +186,23 @@ class Redis(Member):
 
     # What the driver calls
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         with self._connections():
             return self._look()
 
     def life(self, boot_id: str) -> str:
         return "%s %s" % (boot_id, self._process)
 
-    def spare(self, seen: Seen) -> str | None:
+    def spare(self, seen: SeenMember) -> str | None:
         with self._connections():
             return self._spare(seen)
 
-    def still_needed(self, seen: Seen) -> str | None:
+    def still_needed(self, seen: SeenMember) -> str | None:
         # A replica that never leads counts for min-replicas-to-write as any other. What is left of its own failover goes on without it.
         with self._connections():
             return self._spare(seen, is_out=True)
 
-    def attempt(self, seen: Seen) -> str | None:
+    def attempt(self, seen: SeenMember) -> str | None:
         """Writes wait for a failover. What it depends on: who may become the master, in the eyes of Sentinel."""
         if seen.state["role"] != "master":
             return None
@@ -212,26 +212,26 @@ class Redis(Member):
             known = [" ".join(str(fields.get(key)) for key in ("name", "runid", "flags", "slave-priority", "master-link-status")) for fields in self._known()]
         return "; ".join(["%s %s" % (self.member, self._process), *sorted(known)])
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         with self._connections():
             if seen.state["role"] == "master" and not self._hand_over():
                 return
             # Never while it is the master: Sentinel would ask for it after the next failover only.
             self._here.call("CONFIG", "SET", "replica-priority", 0)
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         with self._connections():
             self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
             # Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it.
             if found["priority"] and self._file_says_never():
                 self._rewrite()
 
-    def is_back(self, seen: Seen, found: dict[str, Any]) -> bool:
+    def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         return bool(seen.state["priority"] == found["priority"])
 
     # A look
 
-    def _look(self) -> Seen:
+    def _look(self) -> SeenMember:
         role = self._here.call("ROLE")
         is_master = isinstance(role, list) and role[:1] == ["master"]
         if not is_master and not (isinstance(role, list) and role[:1] == ["slave"] and len(role) >= 3):
@@ -250,7 +250,7 @@ class Redis(Member):
             left = "Sentinel still names %s as the master of %s" % (self.member, self.master)
         ours = left is None and priority == 0
         state = {"role": "master" if is_master else "replica", "priority": priority, "master": place_text(named)}
-        return Seen(
+        return SeenMember(
             member=self.member,
             ours=ours,
             serves=priority != 0,
@@ -261,7 +261,7 @@ class Redis(Member):
         )
 
     @staticmethod
-    def _setting(server: Server, name: str) -> int:
+    def _setting(server: RedisServer, name: str) -> int:
         answer = server.call("CONFIG", "GET", name)
         if not isinstance(answer, list) or len(answer) != 2 or not str(answer[1]).isdigit():
             raise MemberError("%s does not tell its %s: %r." % (server.name, name, answer))
@@ -302,7 +302,7 @@ class Redis(Member):
                 return None
         return "%s is a master, and %s does not know it as a server of %s: see the options master and address" % (self.member, self._sentinel.name, self.master)
 
-    def _run_id(self, server: Server) -> str:
+    def _run_id(self, server: RedisServer) -> str:
         run_id = _fields(server.call("INFO", "server")).get("run_id")
         if not run_id:
             raise MemberError("%s does not tell its run_id in INFO server." % server.name)
@@ -310,10 +310,10 @@ class Redis(Member):
 
     # Whether the cluster can spare it
 
-    def _spare(self, seen: Seen, is_out: bool = False) -> str | None:
+    def _spare(self, seen: SeenMember, is_out: bool = False) -> str | None:
         try:
             self._sentinel.call("SENTINEL", "CKQUORUM", self.master)
-        except Refused as error:
+        except RedisRefused as error:
             return "the Sentinels of %s could not agree on another master: %s" % (self.master, str(error).rstrip("."))
         if seen.state["role"] == "master" and not self._is_this(self._named()):
             return self._stranger()  # another one leads already, and this one has to follow it
@@ -365,7 +365,7 @@ class Redis(Member):
         told = "without the Sentinel of this host, the others of %s could not agree on another master: %d of %d %s up, and %d are needed"
         return told % (self.master, len(up), len(others), "is" if len(up) == 1 else "are", needed)
 
-    def _needed_for_writes(self, master: Server) -> str | None:
+    def _needed_for_writes(self, master: RedisServer) -> str | None:
         """Whether writes would be refused without this server: a master may take them only while enough replicas keep up with it."""
         # It tells this only if it wants some. Who hands over has one less, too: that one is the new master.
         keep_up = _number(_fields(master.call("INFO", "replication")).get("min_slaves_good_slaves"))
@@ -404,7 +404,7 @@ class Redis(Member):
         return found
 
     @contextlib.contextmanager
-    def _electable_replicas(self) -> Iterator[list[Server]]:
+    def _electable_replicas(self) -> Iterator[list[RedisServer]]:
         """Connections to all servers that Sentinel may make the master.
 
         Each is asked itself how much it has. In the list that the master has of its replicas they may stand under other addresses: those by which they
@@ -417,7 +417,7 @@ class Redis(Member):
                 stack.callback(servers[-1].close)
             yield servers
 
-    def _replication(self, replicas: list[Server]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    def _replication(self, replicas: list[RedisServer]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
         """What the Redis of this host says of its replication, and after it each of these replicas, by name."""
         here = _fields(self._here.call("INFO", "replication"))
         return here, {replica.name: _fields(replica.call("INFO", "replication")) for replica in replicas}
@@ -499,12 +499,12 @@ class Redis(Member):
                 self._pause(FAILOVER_PAUSE)
             except MemberError as error:
                 self._unpause()
-                if isinstance(error, Refused) and not waits:
+                if isinstance(error, RedisRefused) and not waits:
                     raise
                 raise AttemptFailed(str(error)) from error
         try:
             self._sentinel.call("SENTINEL", "FAILOVER", self.master)
-        except Refused as error:
+        except RedisRefused as error:
             # Any other error leaves it open whether the failover has begun. Then writes have to wait.
             if error.code != "INPROG":
                 self._unpause()
@@ -518,7 +518,7 @@ class Redis(Member):
         except MemberError:
             pass  # the pause ends by itself, and why it was to end is told already
 
-    def _await_replicas(self, replicas: list[Server], deadline: float) -> None:
+    def _await_replicas(self, replicas: list[RedisServer], deadline: float) -> None:
         """Until each of these replicas has all that was written."""
         while True:
             behind = self._lacking(*self._replication(replicas))
@@ -552,7 +552,7 @@ class Redis(Member):
     def _rewrite(self) -> None:
         try:
             self._here.call("CONFIG", "REWRITE")
-        except Refused:
+        except RedisRefused:
             pass  # it has no configuration file, or one that it may not write
 
     def _file_says_never(self) -> bool:
@@ -581,12 +581,12 @@ class Redis(Member):
         finally:
             self._here.close()
 
-    def _redis(self, address: Address) -> Server:
+    def _redis(self, address: Address) -> RedisServer:
         return self._connect("Redis", address, self.options["username"], "password_file")
 
-    def _connect(self, what: str, address: Address, username: str | None, password_file: str) -> Server:
+    def _connect(self, what: str, address: Address, username: str | None, password_file: str) -> RedisServer:
         path = self.options[password_file]
-        return Server(what, address, username, self.tools.secret(path) if path else None, self.connect)
+        return RedisServer(what, address, username, self.tools.secret(path) if path else None, self.connect)
 
 
 def _address(text: str) -> Address | None:
@@ -606,7 +606,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
 
 
-def _pairs(answer: object, server: Server) -> dict[str, str]:
+def _pairs(answer: object, server: RedisServer) -> dict[str, str]:
     """What Sentinel tells of one server: names and values in turns."""
     if not isinstance(answer, list):
         raise MemberError("%s tells nothing of a server that it knows: %r." % (server.name, answer))

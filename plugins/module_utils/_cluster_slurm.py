@@ -10,7 +10,17 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import OWNER, Member, MemberError, Seen, ids_in, last_line, runs, short_name, with_ids
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
+    OWNER,
+    Member,
+    MemberError,
+    SeenMember,
+    ids_in,
+    last_line,
+    runs,
+    short_name,
+    with_ids,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, NAME
 
 if TYPE_CHECKING:
@@ -38,7 +48,7 @@ class Slurm(Member):
         if node is not None and not NAME.match(node):
             yield "node", "%r is no name of a single node; write it of letters, digits, dots, dashes and underscores" % node
 
-    def look(self) -> Seen:
+    def look(self) -> SeenMember:
         node = self.options.get("node") or os.uname().nodename.split(".")[0]
         told = self._show(node)
         state = re.search(r" State=(\S+)", told)
@@ -62,16 +72,18 @@ class Slurm(Member):
             # With PrivateData=jobs, squeue shows other users' jobs to operators alone.
             left = "%s CPUs of %s are allocated, and squeue shows no job there. See whether this user may see all jobs" % (allocated[1], node)
         self._responds = "NOT_RESPONDING" not in flags and "*" not in state[1]
-        return Seen(node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)}, ids_in(reason) if ours else ())
+        return SeenMember(
+            node, ours, not (ours or foreign), foreign, left, {"state": state[1], "reason": reason, "jobs": len(jobs)}, ids_in(reason) if ours else ()
+        )
 
-    def out(self, seen: Seen) -> None:
+    def out(self, seen: SeenMember) -> None:
         if not seen.ours:
             self._run("scontrol", "update", "nodename=%s" % seen.member, "state=drain", "reason=%s" % with_ids(REASON, self.event_ids))
         for job in self._jobs(seen.member) if self.options["requeue"] else ():
             # Whether a job may be requeued is the job's to say. Those that may not are what is left.
             self.tools.run(["scontrol", "requeue", job], SECONDS)
 
-    def back(self, seen: Seen, found: dict[str, Any]) -> None:
+    def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         if not self._responds:
             raise MemberError("The slurmd of the node %s does not respond to the controller yet." % seen.member)
         self._run("scontrol", "update", "nodename=%s" % seen.member, "state=resume")

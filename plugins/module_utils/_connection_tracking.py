@@ -65,7 +65,7 @@ class Forwarded(NamedTuple):
         return self.state in OPEN
 
 
-class Tuple(NamedTuple):
+class Direction(NamedTuple):
     """One direction of a connection."""
 
     source: bytes
@@ -74,11 +74,11 @@ class Tuple(NamedTuple):
     port: int
 
 
-class Entry(NamedTuple):
+class TrackedConnection(NamedTuple):
     """One connection as the client has begun it, and as its answers come."""
 
-    sent: Tuple
-    answer: Tuple
+    sent: Direction
+    answer: Direction
     state: int
     left: int
 
@@ -119,7 +119,7 @@ def forwarded(ports: Iterable[int], proc: str = "/proc") -> list[Forwarded]:
     return list(_elsewhere(entries, wanted, own, functools.lru_cache(maxsize=None)(lambda source: _is_inside(source, proc))))
 
 
-def _elsewhere(entries: Iterable[Entry], ports: set[int], own: set[bytes], is_inside: Callable[[bytes], bool]) -> Iterator[Forwarded]:
+def _elsewhere(entries: Iterable[TrackedConnection], ports: set[int], own: set[bytes], is_inside: Callable[[bytes], bool]) -> Iterator[Forwarded]:
     """Those of the connections to these ports that are forwarded. C(own): the addresses of this machine. C(is_inside): of an address, whether it is
     that of a container or pod of this machine.
     """
@@ -148,19 +148,19 @@ def _is_inside(source: bytes, proc: str) -> bool:
     return is_virtual and all(other != name for other, _network, mask in routes if not mask)
 
 
-def _written(text: str) -> Iterator[Entry]:
+def _written(text: str) -> Iterator[TrackedConnection]:
     """The entries in the file of the connection tracking. The kernel writes neither time nor state of a connection that it forwards by a short cut."""
     for found in LINE.finditer(text):
         left, state, *ends = found.groups()
         sent, answer = _end(*ends[:4]), _end(*ends[4:])
-        yield Entry(sent, answer, STATES.index(state) if state in STATES else ESTABLISHED, int(left or 0))
+        yield TrackedConnection(sent, answer, STATES.index(state) if state in STATES else ESTABLISHED, int(left or 0))
 
 
-def _end(source: str, destination: str, source_port: str, port: str) -> Tuple:
-    return Tuple(ipaddress.ip_address(source).packed, ipaddress.ip_address(destination).packed, int(source_port), int(port))
+def _end(source: str, destination: str, source_port: str, port: str) -> Direction:
+    return Direction(ipaddress.ip_address(source).packed, ipaddress.ip_address(destination).packed, int(source_port), int(port))
 
 
-def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[Entry]:
+def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[TrackedConnection]:
     """The entries in messages of netlink, as far as they have one of the ports."""
     # There may be a hundred thousand. Most have none of the ports, and need not be taken apart.
     marks = [struct.pack("=HH", 6, DST_PORT) + struct.pack("!H", port) for port in ports]
@@ -171,17 +171,17 @@ def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[Entry]:
         sent, answer = _tuple(found.get(TUPLE_ORIG)), _tuple(found.get(TUPLE_REPLY))
         if sent and answer:
             state = attributes(attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
-            yield Entry(sent, answer, state, int.from_bytes(found.get(TIMEOUT, b""), "big"))
+            yield TrackedConnection(sent, answer, state, int.from_bytes(found.get(TIMEOUT, b""), "big"))
 
 
-def _tuple(data: bytes | None) -> Tuple | None:
+def _tuple(data: bytes | None) -> Direction | None:
     """One direction of a TCP connection; None for another protocol."""
     parts = attributes(data or b"")
     addresses, ports = attributes(parts.get(TUPLE_IP, b"")), attributes(parts.get(TUPLE_PROTO, b""))
     if ports.get(PROTO_NUM) != bytes([socket.IPPROTO_TCP]):
         return None
     source, destination = (addresses.get(v4, addresses.get(v6, b"")) for v4, v6 in ((V4_SRC, V6_SRC), (V4_DST, V6_DST)))
-    return Tuple(source, destination, *(int.from_bytes(ports.get(name, b""), "big") for name in (SRC_PORT, DST_PORT)))
+    return Direction(source, destination, *(int.from_bytes(ports.get(name, b""), "big") for name in (SRC_PORT, DST_PORT)))
 
 
 def _dump() -> Iterator[bytes]:

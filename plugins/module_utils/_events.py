@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any, TypedDict
 
-    class Event(TypedDict):
+    class ScheduledEvent(TypedDict):
         """An event, as every plugin returns it. What the service does not say, or says in no form that is known, is None."""
 
         event_id: str
@@ -65,8 +65,8 @@ EVENT_KEYS = (
 )
 
 
-class Document(NamedTuple):
-    events: list[Event]
+class EventsDocument(NamedTuple):
+    events: list[ScheduledEvent]
     incarnation: int
     warnings: list[str]
 
@@ -123,12 +123,14 @@ def clip(value: object, length: int = 200) -> str:
     return text if len(text) <= length else text[:length] + "..."
 
 
-def describe(event: Event) -> str:
+def describe(event: ScheduledEvent) -> str:
     """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")
 
 
-def why_not_approve(event: Event, is_ours: bool, own_name: str | None, ready: Collection[str] | None, event_type: str | None) -> Iterator[tuple[str, str]]:
+def why_not_approve(
+    event: ScheduledEvent, is_ours: bool, own_name: str | None, ready: Collection[str] | None, event_type: str | None
+) -> Iterator[tuple[str, str]]:
     """Why an event must not be approved: pairs of the option that says otherwise and a sentence without a full stop.
 
     C(is_ours): whether it names the host that is called C(own_name), or need not. C(ready): the names of the VMs that are ready; None permits all.
@@ -150,9 +152,9 @@ def why_not_approve(event: Event, is_ours: bool, own_name: str | None, ready: Co
 
 
 def sort_for_approval(
-    events: Iterable[Event],
+    events: Iterable[ScheduledEvent],
     event_ids: Iterable[str],
-    is_ours: Callable[[Event], bool],
+    is_ours: Callable[[ScheduledEvent], bool],
     own_name: str | None,
     ready: Collection[str] | None,
     types: Mapping[str, Any] | None = None,
@@ -179,7 +181,7 @@ def sort_for_approval(
     return approve, leave, refused
 
 
-def parse_document(document: object, api_version: str, resource_name: str | None = None, service_time: datetime | None = None) -> Document:
+def parse_document(document: object, api_version: str, resource_name: str | None = None, service_time: datetime | None = None) -> EventsDocument:
     """The events of a document, in the form in which every plugin returns them.
 
     Without C(resource_name), affects_host is null. Without C(service_time), seconds_until_not_before is null.
@@ -195,7 +197,7 @@ def parse_document(document: object, api_version: str, resource_name: str | None
     own_name: str | None = None
     if resource_name:
         own_name = _bare(resource_name, preview).lower()
-    events: list[Event] = []
+    events: list[ScheduledEvent] = []
     warnings: list[str] = []
     seen: set[str] = set()
     for entry in entries:
@@ -210,10 +212,10 @@ def parse_document(document: object, api_version: str, resource_name: str | None
         events.append(event)
     if service_time is not None:
         set_seconds_until(events, service_time)
-    return Document(events, incarnation, warnings)
+    return EventsDocument(events, incarnation, warnings)
 
 
-def set_seconds_until(events: list[Event], service_time: datetime) -> None:
+def set_seconds_until(events: list[ScheduledEvent], service_time: datetime) -> None:
     """Update seconds_until_not_before of each event."""
     for event in events:
         if event["not_before"] is not None:
@@ -229,7 +231,7 @@ def _incarnation(document: dict[str, Any]) -> int:
     return value
 
 
-def _parse_event(entry: object, preview: bool, warnings: list[str]) -> Event:
+def _parse_event(entry: object, preview: bool, warnings: list[str]) -> ScheduledEvent:
     if not isinstance(entry, dict):
         raise EventsError(f"an entry of Events is {json_type(entry)} instead of an object")
     event_id = entry.get("EventId")

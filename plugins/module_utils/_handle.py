@@ -97,10 +97,10 @@ def answer(name: Any, args: Any, machine: Callable[[Params], Machine], spec_of: 
 
 def _approval_hold() -> Call:
     from ansible_collections.graceful.azure.plugins.module_utils import _approval_record
-    from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
+    from ansible_collections.graceful.azure.plugins.module_utils._approving import ApprovalRefusedError
     from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 
-    return Call(_approval_record.argument_spec(), _approval_record.approve, (ImdsError, RefusedError))
+    return Call(_approval_record.argument_spec(), _approval_record.approve, (ImdsError, ApprovalRefusedError))
 
 
 def _hold_repair() -> Call:

@@ -57,7 +57,7 @@ AGENT_SECONDS = 1.0
 NAME = re.compile(r"[A-Za-z0-9_.:-]+\Z")
 
 
-class Refused(HaproxyError):
+class HaproxyRefused(HaproxyError):
     """HAProxy refused a command."""
 
 
@@ -244,14 +244,16 @@ class Haproxy:
     def set_state(self, backend: str, server: str, state: str) -> None:
         answer = self.command("set server %s/%s state %s" % (backend, server, state)).strip()
         if answer:
-            raise Refused("HAProxy on socket %s refuses to set %s/%s to %s: %s" % (self.path, backend, server, state, " ".join(answer.split())))
+            raise HaproxyRefused("HAProxy on socket %s refuses to set %s/%s to %s: %s" % (self.path, backend, server, state, " ".join(answer.split())))
 
     def set_agent(self, backend: str, server: str, state: str) -> None:
         """Enable or disable the server's agent check. `set server ... agent down` would last until its next answer."""
         verb = "enable" if state == ENABLED else "disable"
         answer = self.command("%s agent %s/%s" % (verb, backend, server)).strip()
         if answer:
-            raise Refused("HAProxy on socket %s refuses to %s the agent check of %s/%s: %s" % (self.path, verb, backend, server, " ".join(answer.split())))
+            raise HaproxyRefused(
+                "HAProxy on socket %s refuses to %s the agent check of %s/%s: %s" % (self.path, verb, backend, server, " ".join(answer.split()))
+            )
 
     def await_agent(self, backend: str, server: str) -> None:
         """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Refused, check_names
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyRefused, check_names
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
     backends_cut_in_maint,
     backends_served_in_drain,
     backends_served_in_maint,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, Records, leads_to, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, HaproxyRecords, leads_to, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     R_MAINT,
     READY,
     HaproxyError,
-    Server,
+    HaproxyServer,
     same_process,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
@@ -63,7 +63,7 @@ TOLD_LIMIT = 16
 AGENT = "agent"
 
 
-def condition_of(record: Record | None, server: Server, process: Process) -> str:
+def condition_of(record: Record | None, server: HaproxyServer, process: Process) -> str:
     """The condition of a server: what became of the hold on it.
 
     none               it is in rotation, and there is no hold; also if it is out only because its name does not resolve, or with the server that it tracks
@@ -130,7 +130,7 @@ def unsure_servers(seen: HaproxyState, backends: Collection[str]) -> dict[Key, s
     }
 
 
-class Step(NamedTuple):
+class HoldStep(NamedTuple):
     """One step of one hold.
 
     A change of state takes two steps: the first writes the intent and makes the change, the next finds it done and writes that down.
@@ -149,14 +149,14 @@ class Step(NamedTuple):
 NO_VIEW: dict[str, Any] = {"admin_state": None, "weight": None}
 
 
-class Servers(Driver[Server]):
+class HaproxyServers(Driver[HaproxyServer]):
     """One server in its backends.
 
     ``places`` are addresses, each with a port or None. Servers of other names that lead to these addresses go out and come back together with
     the server. ``checked_later``: whether what its checks may need comes back only after it. ``host``: the inventory name of its host, if it is known.
     """
 
-    Refused = Refused
+    Refused = HaproxyRefused
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Servers(Driver[Server]):
         seen = self._haproxy.look()
         self._find_targets(seen, self._records_of(seen))
 
-    def look(self) -> list[tuple[str, Server | None, Record | None]]:
+    def look(self) -> list[tuple[str, HaproxyServer | None, Record | None]]:
         self._seen = self._haproxy.look()
         self.process = self._seen.process
         self._records = self._follow()
@@ -212,15 +212,15 @@ class Servers(Driver[Server]):
             self._release_doubles(self._targets)
         return [("%s/%s" % key, self._seen.servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record: Record | None, seen: Server) -> str:
+    def condition(self, record: Record | None, seen: HaproxyServer) -> str:
         return condition_of(record, seen, self.process)
 
     view_of_none = NO_VIEW
 
-    def view(self, record: Record | None, seen: Server) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: HaproxyServer) -> dict[str, Any]:
         return {"admin_state": seen.admin_state, "weight": seen.weight}
 
-    def describe(self, hold: Hold[Server]) -> dict[str, Any]:
+    def describe(self, hold: Hold[HaproxyServer]) -> dict[str, Any]:
         """What the module returns of a server."""
         if hold.there:
             result = describe(hold.there, hold.record, hold.condition, arrived(hold.record, hold.there, self.process))
@@ -231,7 +231,7 @@ class Servers(Driver[Server]):
         result.update(found=shown["found"] if shown else None, left=shown["left"] if shown else None, put_right=hold.name in self._put_right)
         return result
 
-    def shortages(self, holds: list[Hold[Server]]) -> list[str]:
+    def shortages(self, holds: list[Hold[HaproxyServer]]) -> list[str]:
         """Sentences about the backends in which too few servers would stay in service.
 
         As in the plan, only backends that have the server by its own name count. In a backend that has it only by another name, waiting would not
@@ -269,13 +269,13 @@ class Servers(Driver[Server]):
                 found.append(stays(self._server, short))
         return list(dict.fromkeys(found))
 
-    def put(self, hold: Hold[Server], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[HaproxyServer], events: Events) -> Iterator[Record | None]:
         step = self._out(hold, events)
         # If somebody else has set the server's state, its agent check is left alone, too.
         ours = step.record is not None and step.conflict is None
         return self._take(hold, step, DISABLED if ours and hold.seen.agent == ENABLED else None)
 
-    def conflict(self, hold: Hold[Server]) -> str:
+    def conflict(self, hold: Hold[HaproxyServer]) -> str:
         server = hold.seen
         return "%s/%s was left in %s and is in %s now (%s): somebody else changed it, so it was not touched." % (
             server.backend,
@@ -285,41 +285,41 @@ class Servers(Driver[Server]):
             server.status,
         )
 
-    def keep(self, hold: Hold[Server], record: Record) -> Record:
+    def keep(self, hold: Hold[HaproxyServer], record: Record) -> Record:
         return self._not_told(record) if hold.there and self.condition(record, hold.there) == CHANGED_MEANWHILE else record
 
-    def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[HaproxyServer], record: Record) -> Iterator[Record | None]:
         server = hold.seen
         condition = self.condition(record, server)
         if condition == HELD and was_found_out(record):
-            step = Step(None)
+            step = HoldStep(None)
         elif condition == HELD:
             step = _way_back(self._not_told(record), server, self._await_checks, self._checked_later)
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.
             told = condition == CHANGED_MEANWHILE or server.forced != READY
-            step = Step(None, conflict=self.conflict(hold) if told else None)
+            step = HoldStep(None, conflict=self.conflict(hold) if told else None)
         # While HAProxy's checks decide, the agent check stays disabled: an agent that says ready would come before them.
         checking = step.set_state == CHECK_FIRST or step.waiting_for
         agent = not checking and server.agent == DISABLED and record["found"].get(AGENT) == ENABLED
         return self._take(hold, step, ENABLED if agent else None)
 
-    def gone(self, hold: Hold[Server]) -> str | None:
+    def gone(self, hold: Hold[HaproxyServer]) -> str | None:
         return "%s is no longer in HAProxy: the hold on it was dropped." % hold.name
 
     def stuck(self) -> Exception:
         return HaproxyError("HAProxy on socket %s took the command, but %s is not as it was told." % (self._haproxy.path, self._server))
 
-    def _out(self, hold: Hold[Server], events: Events) -> Step:
+    def _out(self, hold: Hold[HaproxyServer], events: Events) -> HoldStep:
         """The next step of a server that is to be out."""
         record, server = hold.record, hold.seen
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
-            return Step(self._intent(server, events, server.forced, None, found=server.forced) if server.returns_by_agent else None)
+            return HoldStep(self._intent(server, events, server.forced, None, found=server.forced) if server.returns_by_agent else None)
         if condition in (NONE, LOST):
             out_state = self._out_state or (MAINT if server.backend in self._sticky_backends() and not self._would_cut(server) else DRAIN)
             if record is None or condition == NONE:
-                return Step(self._intent(server, events, out_state, None), out_state)
+                return HoldStep(self._intent(server, events, out_state, None), out_state)
             if was_out(record) and not was_found_out(record):
                 self._put_right.add(hold.name)
             events = self._request.anew(events)
@@ -327,7 +327,7 @@ class Servers(Driver[Server]):
             if same_process(record_process(record), self.process) and AGENT in record["found"]:
                 # A run that was cut off had already disabled the agent check.
                 intent["found"][AGENT] = record["found"][AGENT]
-            return Step(intent, out_state)
+            return HoldStep(intent, out_state)
         if record is None:
             raise AssertionError("the other conditions are those of a hold")
         kept = dict(record, events=events)
@@ -338,7 +338,7 @@ class Servers(Driver[Server]):
                 kept = dict(_left(kept, record["left"]["admin_state"]), phase=HELD)
                 if _is_being_checked(record):
                     kept[CHECKING] = True
-            return Step(kept, conflict=self.conflict(hold))
+            return HoldStep(kept, conflict=self.conflict(hold))
         if not same_process(record_process(record), self.process):
             kept.pop(TOTAL_SESSIONS, None)
         kept["process"] = _process(self.process)
@@ -355,14 +355,14 @@ class Servers(Driver[Server]):
             left = self._would_cut(server)
             if left and not self._out_state:
                 told = "%s/%s stays in drain until its sessions are over (%d): on-marked-down shutdown-sessions would cut them in maint"
-                return Step(dict(kept, **{AWAITS: True}), waiting_for=told % (server.backend, server.name, left))
-            return Step(kept, MAINT)
+                return HoldStep(dict(kept, **{AWAITS: True}), waiting_for=told % (server.backend, server.name, left))
+            return HoldStep(kept, MAINT)
         if record["phase"] != HELD or TOTAL_SESSIONS not in kept:
             kept[TOTAL_SESSIONS] = server.total_sessions + server.queue
             kept[QUEUED] = server.queue
-        return Step(self._told(dict(_left(kept, server.forced), phase=HELD), server))
+        return HoldStep(self._told(dict(_left(kept, server.forced), phase=HELD), server))
 
-    def _told(self, record: Record, server: Server) -> Record:
+    def _told(self, record: Record, server: HaproxyServer) -> Record:
         """The record with the process that answers among those in which the server is out, if its clients can send nothing there any more."""
         record = self._not_told(record)
         # What waits for the server is sent to it in the end.
@@ -382,7 +382,7 @@ class Servers(Driver[Server]):
         told = [process for process in record[TOLD] if process != self.process.identity]
         return dict({key: value for key, value in record.items() if key != TOLD}, **({TOLD: told} if told else {}))
 
-    def _intent(self, server: Server, events: Events, out_state: str, forgotten: Record | None, found: str = READY) -> Record:
+    def _intent(self, server: HaproxyServer, events: Events, out_state: str, forgotten: Record | None, found: str = READY) -> Record:
         left = {"admin_state": out_state, "weight": server.weight}
         more: dict[str, Any] = {}
         if server.address is not None:
@@ -396,7 +396,7 @@ class Servers(Driver[Server]):
         before = _with_agent(dict(left, admin_state=found), server)
         return new_record(KIND, subject, before, left, events, process=_process(self.process), **more)
 
-    def _take(self, hold: Hold[Server], step: Step, agent: str | None) -> Iterator[Record | None]:
+    def _take(self, hold: Hold[HaproxyServer], step: HoldStep, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
         record, server = hold.record, hold.seen
         hold.waiting_for = step.waiting_for
@@ -424,15 +424,15 @@ class Servers(Driver[Server]):
                     # Somebody has disabled the checks meanwhile, so no check would bring it up again.
                     self._haproxy.set_healthy(server.backend, server.name)
                 self._haproxy.set_state(server.backend, server.name, step.set_state)
-        except Refused:
+        except HaproxyRefused:
             if agent is not None and server.agent is not None and step.set_state is not None:
                 try:
                     self._haproxy.set_agent(server.backend, server.name, server.agent)
-                except Refused:
+                except HaproxyRefused:
                     self._not_put_back.add(hold.name)
             raise
 
-    def untouched(self, hold: Hold[Server]) -> bool:
+    def untouched(self, hold: Hold[HaproxyServer]) -> bool:
         return hold.name not in self._not_put_back
 
     def _sticky_backends(self) -> set[str]:
@@ -441,20 +441,20 @@ class Servers(Driver[Server]):
             self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
         return self._sticky
 
-    def _losers(self, server: Server) -> list[Server]:
+    def _losers(self, server: HaproxyServer) -> list[HaproxyServer]:
         """Which servers lose their sessions when this one goes to `maint`: itself, and those that track it."""
         if self._cut is None:
             self._cut = backends_cut_in_maint(self._seen.pids)
         return [each for each in self._seen.going_with(server) if each.backend in self._cut] if self._cut else []
 
-    def _would_cut(self, server: Server) -> int:
+    def _would_cut(self, server: HaproxyServer) -> int:
         """How many sessions would be lost in `maint`."""
         return sum(each.sessions for each in self._losers(server))
 
-    def _records_of(self, seen: HaproxyState) -> Records:
-        return Records(self._store.records(KIND), self._haproxy.path, seen)
+    def _records_of(self, seen: HaproxyState) -> HaproxyRecords:
+        return HaproxyRecords(self._store.records(KIND), self._haproxy.path, seen)
 
-    def _follow(self) -> Records:
+    def _follow(self) -> HaproxyRecords:
         """The records that belong to this HAProxy. If its socket has a new path, the records get the new path first."""
         records = self._records_of(self._seen)
         moved = list(records.moved())
@@ -470,7 +470,7 @@ class Servers(Driver[Server]):
                 remaining = self._request.taken_from(record["events"])
                 self._store.replace(record, dict(record, events=remaining) if remaining else None)
 
-    def _find_targets(self, seen: HaproxyState, records: Records) -> list[Key]:
+    def _find_targets(self, seen: HaproxyState, records: HaproxyRecords) -> list[Key]:
         """The pairs of backend and server to change. Each backend that the user named must have the server, or nothing is changed."""
         known = seen.backends_of(self._server)
         recorded = [backend for backend, name in records.keys() if name == self._server]
@@ -490,7 +490,7 @@ class Servers(Driver[Server]):
             raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server))
         return [(backend, self._server) for backend in wanted] + also
 
-    def _also(self, seen: HaproxyState, records: Records, addresses: set[str | None]) -> list[Key]:
+    def _also(self, seen: HaproxyState, records: HaproxyRecords, addresses: set[str | None]) -> list[Key]:
         """Servers of other names that lead to the given addresses, or that are held for this server."""
         if self._request.present:
             found = [key for key, server in seen.servers.items() if server.leads(self._places) and (self._backends is None or key[0] in self._backends)]
@@ -499,7 +499,7 @@ class Servers(Driver[Server]):
             found = [key for key in held if self._is_released(records.get(key), addresses)]
         return [key for key in found if key[1] != self._server]
 
-    def _addresses(self, seen: HaproxyState, records: Records, backends: list[str]) -> set[str | None]:
+    def _addresses(self, seen: HaproxyState, records: HaproxyRecords, backends: list[str]) -> set[str | None]:
         """The addresses to which the server leads in these backends, and led when it was taken out."""
         keys = [(backend, self._server) for backend in backends]
         now = {seen.servers[key].address for key in keys if key in seen.servers}
@@ -521,7 +521,7 @@ class Servers(Driver[Server]):
         return bool(released) and (_led(record) in addresses or self._host is not None and self._host in hosts)
 
 
-class AbsentServers(Driver[Server]):
+class AbsentServers(Driver[HaproxyServer]):
     """The records of one server on a machine on which no HAProxy runs. They are only deleted, whatever socket they name."""
 
     view_of_none = NO_VIEW
@@ -531,7 +531,7 @@ class AbsentServers(Driver[Server]):
         self._server = server
         self._backends = backends
 
-    def look(self) -> list[tuple[str, Server | None, Record | None]]:
+    def look(self) -> list[tuple[str, HaproxyServer | None, Record | None]]:
         found: dict[str, Record] = {}
         for record in self._store.records(KIND):
             subject = record["subject"]
@@ -549,7 +549,7 @@ def _led(record: Record | None) -> str | None:
     return led
 
 
-def _way_back(record: Record, server: Server, await_checks: bool, checked_later: bool = False) -> Step:
+def _way_back(record: Record, server: HaproxyServer, await_checks: bool, checked_later: bool = False) -> HoldStep:
     """The next step of a server that nobody holds any more.
 
     HAProxy does not check a server in maintenance. So such a server goes to `drain` first and stays there until its checks have passed. A server
@@ -566,18 +566,18 @@ def _way_back(record: Record, server: Server, await_checks: bool, checked_later:
     checking = _is_being_checked(record)
     record = dict(record, phase=RESTORING)
     if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
-        return Step(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST)
+        return HoldStep(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST)
     up = server.operational in ("up", "starting")
     watched = server.checked and server.forced == DRAIN and server.admin_state != MAINT
     if watched and up and not await_checks:
-        return Step(_left(record, DRAIN), CHECK_FIRST)
+        return HoldStep(_left(record, DRAIN), CHECK_FIRST)
     if watched and await_checks and (up or checking and not checked_later) and not server.passed:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})
         waiting = "%s/%s waits in drain until HAProxy's health check passes (%s)" % (server.backend, server.name, server.checks)
-        return Step(record, waiting_for=waiting)
-    return Step(_left(record, server.forced), record["found"]["admin_state"])
+        return HoldStep(record, waiting_for=waiting)
+    return HoldStep(_left(record, server.forced), record["found"]["admin_state"])
 
 
 def _is_being_checked(record: Record | None) -> bool:
@@ -585,12 +585,12 @@ def _is_being_checked(record: Record | None) -> bool:
     return record is not None and (CHECKING in record or record["phase"] == RESTORING and record.get(LEFT_BEFORE) == MAINT)
 
 
-def _with_agent(found: dict[str, Any], server: Server) -> dict[str, Any]:
+def _with_agent(found: dict[str, Any], server: HaproxyServer) -> dict[str, Any]:
     """What was found, and that the agent check was enabled where it is: the hold is about to disable it."""
     return dict(found, **{AGENT: ENABLED}) if server.agent == ENABLED else found
 
 
-def arrived(record: Record | None, server: Server, process: Process) -> int | None:
+def arrived(record: Record | None, server: HaproxyServer, process: Process) -> int | None:
     """How many sessions came since the hold was in place; None where that cannot be told."""
     if record is None or TOTAL_SESSIONS not in record or not same_process(record_process(record), process):
         return None
@@ -613,7 +613,7 @@ def _process(process: Process) -> dict[str, Any]:
     return {"pid": process.pid, "started": process.started, "identity": process.identity}
 
 
-def describe(server: Server, record: Record | None, condition: str, came: int | None = None) -> dict[str, Any]:
+def describe(server: HaproxyServer, record: Record | None, condition: str, came: int | None = None) -> dict[str, Any]:
     """What the modules return of a server."""
     figures = {figure: getattr(server, figure) for figure in NO_FIGURES}
     return dict(figures, backend=server.backend, server=server.name, arrived=came, condition=condition, **_told(record))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Answering
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Server
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyServer, HaproxyState, Key
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
 KIND = "haproxy_server"
@@ -43,7 +43,7 @@ TOLD = "told"
 STARTED_SECONDS = 3.0
 
 
-class Records:
+class HaproxyRecords:
     """The records of holds on servers of HAProxy: ``ours`` belong to the HAProxy that was read, ``others`` do not."""
 
     def __init__(self, records: list[Record], path: str, seen: HaproxyState, proc: str = "/proc") -> None:
@@ -159,7 +159,7 @@ def key_of(record: Record) -> Key:
     return record["subject"]["backend"], record["subject"]["server"]
 
 
-def leads_to(server: Server) -> dict[str, Any]:
+def leads_to(server: HaproxyServer) -> dict[str, Any]:
     """The address and port of a server, as records keep them."""
     return {"address": server.address, "port": server.port}
 

@@ -85,9 +85,9 @@ class HaproxyState:
         self.uptime: int | None = None
         self._former: Former | None = None
         self._pids: list[int] | None = None
-        self._by_address: dict[str | None, list[Server]] | None = None
+        self._by_address: dict[str | None, list[HaproxyServer]] | None = None
         self.backends: dict[str, dict[str, str]] = {}
-        self.servers: dict[Key, Server] = {}
+        self.servers: dict[Key, HaproxyServer] = {}
         rows: dict[Key, dict[str, str]] = {}
         for row in stat:
             if row["svname"] == "BACKEND":
@@ -97,9 +97,9 @@ class HaproxyState:
         for line in state:
             key = line["be_name"], line["srv_name"]
             if key in rows:  # otherwise it was added or deleted between the two answers
-                self.servers[key] = Server(key, line, rows[key])
+                self.servers[key] = HaproxyServer(key, line, rows[key])
 
-    def is_watched(self, server: Server) -> bool:
+    def is_watched(self, server: HaproxyServer) -> bool:
         """Whether HAProxy notices that a server is down, by checks of its own or of the server that this one tracks, which may track another.
 
         An agent does not tell: if nobody answers it, HAProxy leaves the server as it is.
@@ -107,7 +107,7 @@ class HaproxyState:
         tracked = self.servers.get(_key(server.tracks))
         return server.checked or tracked is not None and self.is_watched(tracked)
 
-    def is_unsure(self, server: Server) -> bool:
+    def is_unsure(self, server: HaproxyServer) -> bool:
         """Whether a server that HAProxy watches is up although its last check has not passed. It may be dead: HAProxy takes it out only after several checks.
 
         When HAProxy starts, and so after each reload, each server is up until it is checked.
@@ -115,7 +115,7 @@ class HaproxyState:
         tracked = self.servers.get(_key(server.tracks))
         return server.unsure if server.checked else tracked is not None and self.is_unsure(tracked)
 
-    def going_with(self, server: Server) -> list[Server]:
+    def going_with(self, server: HaproxyServer) -> list[HaproxyServer]:
         """The server, and all that take over its state: those that track it, and those that track these."""
         found = [server]
         for each in found:
@@ -153,14 +153,14 @@ class HaproxyState:
         server = there.servers.get(key)
         return server is None or not server.in_rotation and server.settled
 
-    def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[Server, int]]:
+    def _shares(self, connections: collections.Counter[Endpoint]) -> list[tuple[HaproxyServer, int]]:
         """Each server with the number of connections that may belong to it.
 
         A server without a port of its own takes the client's, so that all connections to its address may be its. Whether
         a port is an offset to the client's HAProxy does not tell: a connection to a port that no server has may be of any
         server of the address. Too many are counted rather than too few.
         """
-        shares: dict[Server, int] = {}
+        shares: dict[HaproxyServer, int] = {}
         for (address, port), count in connections.items():
             there = self._at(address)
             known = any(server.port == port for server in there)
@@ -169,7 +169,7 @@ class HaproxyState:
                     shares[server] = shares.get(server, 0) + count
         return list(shares.items())
 
-    def _at(self, address: str | None) -> list[Server]:
+    def _at(self, address: str | None) -> list[HaproxyServer]:
         """The servers that lead to an address."""
         if self._by_address is None:
             self._by_address = {}
@@ -177,7 +177,7 @@ class HaproxyState:
                 self._by_address.setdefault(server.address, []).append(server)
         return self._by_address.get(address, [])
 
-    def busy_beside(self, server: Server) -> list[Server]:
+    def busy_beside(self, server: HaproxyServer) -> list[HaproxyServer]:
         """Other servers that lead to the same address and port and have requests there."""
         there = self._at(server.address) if server.address is not None else []
         return [
@@ -201,7 +201,7 @@ class HaproxyState:
         return [backend for backend, server in self.servers if server == name]
 
 
-class Server:
+class HaproxyServer:
     """One server of one backend, as `show servers state` and `show stat` describe it."""
 
     def __init__(self, key: Key, line: dict[str, str], row: dict[str, str]) -> None:

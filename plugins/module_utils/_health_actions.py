@@ -20,8 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._file_systems impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import QUICK_SECONDS
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, is_off, is_up, state_of
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused as SystemdRefused
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, SystemdRefused, is_off, is_up, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Refused(ProbeError):
     """A change was refused."""
 
 
-class Seen(NamedTuple):
+class SeenAnswer(NamedTuple):
     """What one look at the thing that is acted on tells."""
 
     # Whether the health answer fails because of it. None: nobody can tell.
@@ -82,7 +81,7 @@ class Action:
         """Raise an error if it could not be done."""
         raise NotImplementedError
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+    def look(self, record: Record | None, boot_id: str | None) -> SeenAnswer:
         raise NotImplementedError
 
     def out_for(self) -> float | None:
@@ -169,9 +168,9 @@ class HealthFile(Action):
         self.name, self.on, self.means = name, path, means
         self.more = {"means": means}
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+    def look(self, record: Record | None, boot_id: str | None) -> SeenAnswer:
         there = self._is_there(self.on)
-        return Seen(there == (self.means == OUT), False, "%s is %s" % (self.on, "there" if there else "not there"))
+        return SeenAnswer(there == (self.means == OUT), False, "%s is %s" % (self.on, "there" if there else "not there"))
 
     def redone_for(self) -> float | None:
         content = self._content() if self.means == OUT else None
@@ -366,7 +365,7 @@ class Stopped(Action):
             self._sleep(LOOK_SECONDS)
 
 
-class Service(Stopped):
+class UnitOfProbe(Stopped):
     """A unit of systemd that answers the probe."""
 
     name = "service"
@@ -391,10 +390,10 @@ class Service(Stopped):
                 " (option service)." % (self.on, ", ".join(along))
             )
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+    def look(self, record: Record | None, boot_id: str | None) -> SeenAnswer:
         unit = self._show()
         moves = unit.job or unit.active_state in ("activating", "deactivating", "reloading")
-        return Seen(is_off(unit) and not unit.job, moves, "%s is %s" % (self.on, state_of(unit)))
+        return SeenAnswer(is_off(unit) and not unit.job, moves, "%s is %s" % (self.on, state_of(unit)))
 
     def out_for(self) -> float | None:
         return self._systemd.down_for(self.on)
@@ -437,10 +436,10 @@ class Command(Action):
             if not words:
                 raise ProbeError("The command for the way %s is empty; both commands are needed." % name)
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+    def look(self, record: Record | None, boot_id: str | None) -> SeenAnswer:
         # Of a command that was to let it pass, nobody knows whether it came to its end.
         fails = record is not None and record["phase"] == HELD and record["boot_id"] == boot_id
-        return Seen(fails, False, "the command for %s was run last" % (OUT if fails else IN))
+        return SeenAnswer(fails, False, "the command for %s was run last" % (OUT if fails else IN))
 
     def fail(self, record: Record) -> None:
         self._run(self.on)
@@ -476,7 +475,7 @@ class Dry(Action):
     def forget(self) -> str:
         return self._action.forget()
 
-    def look(self, record: Record | None, boot_id: str | None) -> Seen:
+    def look(self, record: Record | None, boot_id: str | None) -> SeenAnswer:
         seen = self._action.look(record, boot_id)
         if self._fails is None:
             return seen
@@ -499,7 +498,7 @@ def action_from(params: Mapping[str, Any], systemd: UnitManager, run_command: Ru
     if name == "file":
         return File(params["file"], params["file_means"])
     if name == "service":
-        return Service(params["service"], systemd)
+        return UnitOfProbe(params["service"], systemd)
     if name == "command":
         return Command(params["command_out"], params["command_back"], run_command)
     if name == "responder":
@@ -524,7 +523,7 @@ def action_of(record: Record, systemd: UnitManager, run_command: RunCommand) -> 
     if name in ("file", "responder"):
         return File(on, record.get("means", OUT), name)
     if name == "service":
-        return Service(on, systemd)
+        return UnitOfProbe(on, systemd)
     if name == "command":
         return Command(on, record.get("command_in", ""), run_command)
     raise ProbeError("The record %s has the action %r, which this release does not know." % (record["path"], name))

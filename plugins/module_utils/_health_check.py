@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Optional
 
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
 
 # How long a bare connection to one of many places may take to be there, and to how many places connections are opened at a time.
 CONNECT_SECONDS = 1.0
@@ -158,16 +158,16 @@ def ask_port(host: str, port: int, request_timeout: float) -> str | None:
         return "port %d of %s: %s" % (port, host, _why(error))
 
 
-def silent_places(places: Iterable[Place], seconds: float = CONNECT_SECONDS) -> dict[Place, Optional[str]]:
+def silent_places(places: Iterable[Destination], seconds: float = CONNECT_SECONDS) -> dict[Destination, Optional[str]]:
     """Per place, why nothing accepts connections there, or None if something does. All are asked side by side, and none for longer than that."""
     todo = list(dict.fromkeys(places))
-    found: dict[Place, Optional[str]] = {}
+    found: dict[Destination, Optional[str]] = {}
     for start in range(0, len(todo), AT_ONCE):
         _ask_places(todo[start : start + AT_ONCE], seconds, found)
     return found
 
 
-def _ask_places(places: Iterable[Place], seconds: float, found: dict[Place, Optional[str]]) -> None:
+def _ask_places(places: Iterable[Destination], seconds: float, found: dict[Destination, Optional[str]]) -> None:
     with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
         for place in places:
             family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET6 if ":" in place[0] else socket.AF_INET
@@ -193,6 +193,6 @@ def _ask_places(places: Iterable[Place], seconds: float, found: dict[Place, Opti
                 found[key.data] = _silent(key.data, number) if number else None
 
 
-def _silent(place: Place, number: int | None) -> str:
+def _silent(place: Destination, number: int | None) -> str:
     where = place if isinstance(place, str) else "port %d of %s" % (place[1], place[0])
     return "%s: %s" % (where, "no answer in time" if number is None else os.strerror(number))

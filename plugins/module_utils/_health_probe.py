@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     Dry,
     ProbeError,
     Refused,
-    Seen,
+    SeenAnswer,
     action_from,
     action_of,
     as_recorded,
@@ -55,7 +55,7 @@ SAMPLE_SECONDS = 0.05
 LOOK_SECONDS = 0.5
 
 
-def condition_of(record: Record | None, seen: Seen, boot_id: str | None) -> str:
+def condition_of(record: Record | None, seen: SeenAnswer, boot_id: str | None) -> str:
     """What became of the hold on a health answer.
 
     none               it passes, and there is no hold
@@ -93,7 +93,7 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
     return max(0.0, held if redone is None else min(held, redone))
 
 
-class HealthAnswers(Driver[Seen]):
+class HealthAnswers(Driver[SeenAnswer]):
     """Health answers of this host: the one of an action, or all that are on record.
 
     ``action_of`` makes the action of a record. ``passes``: whether the probe's answer passes where it is asked; None if it is not asked.
@@ -126,7 +126,7 @@ class HealthAnswers(Driver[Seen]):
         if self._action and self._request.present:
             self._action.check()
 
-    def look(self) -> list[tuple[str, Seen, Record | None]]:
+    def look(self) -> list[tuple[str, SeenAnswer, Record | None]]:
         if self._actions is None:
             own = as_recorded(self._action, record_of(self._store, self._action)) if self._action else None
             if own and self._request.present:
@@ -142,19 +142,19 @@ class HealthAnswers(Driver[Seen]):
             things.append((_called(action), action.look(record, self._boot_id), record))
         return things
 
-    def condition(self, record: Record | None, seen: Seen) -> str:
+    def condition(self, record: Record | None, seen: SeenAnswer) -> str:
         return condition_of(record, seen, self._boot_id)
 
-    def view(self, record: Record | None, seen: Seen) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: SeenAnswer) -> dict[str, Any]:
         return {"state": FAILING if seen.fails else PASSING}
 
-    def describe(self, hold: Hold[Seen]) -> dict[str, Any]:
+    def describe(self, hold: Hold[SeenAnswer]) -> dict[str, Any]:
         """What the modules return of a health answer."""
         action = self._named(hold)
         seen = action.look(hold.record, self._boot_id)
         return describe(action, seen, hold.record, self.came_to(hold, seen), self._boot_id, self._clock())
 
-    def untouched(self, hold: Hold[Seen]) -> bool:
+    def untouched(self, hold: Hold[SeenAnswer]) -> bool:
         action = self._named(hold)
         # A command that failed may have done a part of its work.
         if not self._request.present or action.name == "command":
@@ -163,7 +163,7 @@ class HealthAnswers(Driver[Seen]):
         seen = action.look(hold.record, self._boot_id)
         return not seen.fails and not seen.moves
 
-    def put(self, hold: Hold[Seen], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[SeenAnswer], events: Events) -> Iterator[Record | None]:
         action, record = self._named(hold), hold.record
         condition = self.condition(record, hold.seen)
         if condition == ALREADY_OUT:
@@ -214,7 +214,7 @@ class HealthAnswers(Driver[Seen]):
                 record.update(boot_id=self._boot_id, clock=0.0)
         yield record
 
-    def give_back(self, hold: Hold[Seen], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[SeenAnswer], record: Record) -> Iterator[Record | None]:
         action = self._named(hold)
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
@@ -252,12 +252,12 @@ class HealthAnswers(Driver[Seen]):
     def stuck(self) -> Exception:
         return ProbeError("The health answer of this host is not as it was told.")
 
-    def _named(self, hold: Hold[Seen]) -> Action:
+    def _named(self, hold: Hold[SeenAnswer]) -> Action:
         if self._actions is None:
             raise AssertionError("the things were looked at")
         return next(action for action in self._actions if _called(action) == hold.name)
 
-    def conflict(self, hold: Hold[Seen]) -> str:
+    def conflict(self, hold: Hold[SeenAnswer]) -> str:
         return "The health answer was made to fail, and passes again in the same boot (%s): somebody else changed it, so it was not touched.%s" % (
             hold.seen.told,
             self._named(hold).forget(),
@@ -273,7 +273,7 @@ def record_of(store: RecordReader, action: Action) -> Record | None:
     return store.read(KIND, subject_of(action.name, action.on)) or action.marked()
 
 
-def describe(action: Action, seen: Seen, record: Record | None, condition: str, boot_id: str | None, clock: float) -> dict[str, Any]:
+def describe(action: Action, seen: SeenAnswer, record: Record | None, condition: str, boot_id: str | None, clock: float) -> dict[str, Any]:
     """What the modules return of a health answer."""
     return {
         "action": action.name,

@@ -67,7 +67,7 @@ def _duty(entry: Any, machine: Machine) -> Any:
     return read(entry, type(machine)).on(machine)
 
 
-class Look:
+class HostLook:
     """One look at a host, which may wait for news. C(fatal) tells a mistake, C(error) a fault that may pass."""
 
     def __init__(self, params: Mapping[str, Any], machine: Machine) -> None:
@@ -243,7 +243,7 @@ class Look:
 
 
 def look_at_host(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
-    return dict(Look(params, machine).run(), changed=False)
+    return dict(HostLook(params, machine).run(), changed=False)
 
 
 def argument_spec() -> dict[str, Any]:

@@ -41,14 +41,14 @@ class IisError(DriverError):
     """IIS cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
-class Refused(IisError):
+class IisRefused(IisError):
     """A change was refused."""
 
 
 class Things(StoppedInOrder[Thing, ThingKey]):
     """Sites and pools."""
 
-    Refused = Refused
+    Refused = IisRefused
     kind = KIND
     found, left = {"state": STARTED}, {"state": STOPPED}
 

@@ -71,7 +71,7 @@ class NginxError(Exception):
     """nginx cannot be found or asked, or does not do what it is told; the text is a full sentence."""
 
 
-class Refused(NginxError):
+class NginxRefused(NginxError):
     """nginx refused a configuration."""
 
 
@@ -272,7 +272,7 @@ class Nginx:
         return found
 
     def check(self) -> str:
-        """Test the configuration as it is on disk. Returns what nginx has read. Raises C(Refused) with what nginx says."""
+        """Test the configuration as it is on disk. Returns what nginx has read. Raises C(NginxRefused) with what nginx says."""
         began = self._monotonic()
         command = [self._program(self.pid), "-T", "-q"]
         for option, value in self.arguments.items():
@@ -285,7 +285,7 @@ class Nginx:
         self._test_seconds = self._monotonic() - began
         if status:
             told = [line for line in complained.splitlines() if "[emerg]" in line or "[alert]" in line] or [complained]
-            raise Refused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
+            raise NginxRefused("nginx -t refuses it: %s" % " ".join(" ".join(told).split()))
         return said
 
     def _enter(self) -> list[str]:
@@ -299,7 +299,7 @@ class Nginx:
     def reload(self) -> list[Worker]:
         """Let the master read its configuration, and wait until new workers have taken over. Returns the new ones.
 
-        Raises C(Refused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
+        Raises C(NginxRefused) if the former workers go on. That is all that nginx shows, besides a line in its error log.
         """
         masters = [self.pid, *self.former]
         before = {worker.pid for worker in self._workers_of(masters)}
@@ -314,7 +314,7 @@ class Nginx:
             if new and not untitled and not any(worker.pid in before and not worker.leaving for worker in workers):
                 return new
             if self._monotonic() >= deadline:
-                raise Refused(
+                raise NginxRefused(
                     "nginx (process %d) was told to reload and its former workers go on, so it did not take the new configuration. Its error log"
                     " says why." % self.pid
                 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
 
 # Where connections to these addresses go.
 ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -27,7 +27,7 @@ ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 RESOLVE_SECONDS = 3.0
 
 
-def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> set[Place]:
+def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socket.getaddrinfo) -> set[Destination]:
     """Where the address of a line leads: a set of pairs of address and port, or of the path of a Unix socket.
 
     A name is resolved here. nginx has resolved it when it read its configuration.
@@ -56,7 +56,7 @@ class Resolver:
     def __init__(self, getaddrinfo: Callable[..., Any] = socket.getaddrinfo, seconds: float = RESOLVE_SECONDS) -> None:
         self._getaddrinfo = getaddrinfo
         self._seconds = seconds
-        self._known: dict[tuple[str, str], set[Place] | ConnectionsError] = {}
+        self._known: dict[tuple[str, str], set[Destination] | ConnectionsError] = {}
 
     def learn(self, lines: Iterable[tuple[str, str]]) -> None:
         """Resolve the addresses of lines: pairs of an address and its context."""
@@ -84,12 +84,12 @@ class Resolver:
 
     def _resolve(self, address: str, context: str) -> None:
         try:
-            found: set[Place] | ConnectionsError = leads_to(address, context, self._getaddrinfo)
+            found: set[Destination] | ConnectionsError = leads_to(address, context, self._getaddrinfo)
         except ConnectionsError as error:
             found = error
         self._known[address, context] = found
 
-    def places(self, address: str, context: str) -> set[Place]:
+    def places(self, address: str, context: str) -> set[Destination]:
         """Where a line leads. Raises C(ConnectionsError) if that is not known."""
         self.learn([(address, context)])
         found = self._known[address, context]
@@ -105,7 +105,7 @@ class Resolver:
             return str(error)
         return None
 
-    def known_places(self, address: str, context: str) -> set[Place]:
+    def known_places(self, address: str, context: str) -> set[Destination]:
         """The places, and nothing if they are not known."""
         try:
             return self.places(address, context)

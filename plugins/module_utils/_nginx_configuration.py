@@ -213,7 +213,7 @@ def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-class Server:
+class NginxServer:
     """A server's line. A file may be included in several upstreams, and then its lines belong to all of them.
 
     ``context``: V(http) or V(stream). ``path``: the file, without symbolic links. ``text``: the line, up to and with its semicolon. ``mark``: what the
@@ -289,7 +289,7 @@ class Configuration:
         # Relative paths of files to include are relative to the folder of the main file by its own name, not of the file that it leads to.
         self._folder = os.path.dirname(os.path.join(os.getcwd(), path))
         # By their files, their places in the files, and their contexts.
-        self._servers: dict[tuple[str, int, str], Server] = {}
+        self._servers: dict[tuple[str, int, str], NginxServer] = {}
         self._upstreams: set[tuple[str, str]] = set()
         # What the directives say that pass requests on, and the values that variables may have.
         self._passes: dict[tuple[str, str, str, int], str] = {}
@@ -313,7 +313,7 @@ class Configuration:
         self._walk(path, (), None, "", 0)
 
     @property
-    def servers(self) -> list[Server]:
+    def servers(self) -> list[NginxServer]:
         return list(self._servers.values())
 
     @property
@@ -341,7 +341,7 @@ class Configuration:
                 found.append(PassDirective(context, "%s of upstream %s" % (name, upstream), "", path, line, "its code chooses where requests go"))
         return found
 
-    def never_out(self, server: Server) -> str | None:
+    def never_out(self, server: NginxServer) -> str | None:
         """A phrase if a server gets requests although its line has C(down)."""
         for upstream in server.upstreams:
             name = self._choosers.get((server.context, upstream), ("",))[0]
@@ -483,7 +483,7 @@ class Configuration:
     def _add(self, context: str, upstream: str, path: str, directive: Directive, text: str) -> None:
         key = path, directive.words[0].start, context
         if key not in self._servers:
-            self._servers[key] = Server(context, upstream, path, directive, text)
+            self._servers[key] = NginxServer(context, upstream, path, directive, text)
         elif upstream not in self._servers[key].upstreams:
             self._servers[key].upstreams.append(upstream)
 

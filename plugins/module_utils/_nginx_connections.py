@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Worker
     from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import Answered
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination, Endpoint
 
 # ESTABLISHED, SYN_SENT, SYN_RECV and CLOSE_WAIT: nginx still has these open.
 OPEN = ("01", "02", "03", "08")
@@ -73,14 +73,14 @@ class Connections:
         self._own_ports = chosen_ports(proc)
         self.known = self._listening is not None and None not in self._workers.values()
 
-    def to(self, addresses: set[Place]) -> int:
+    def to(self, addresses: set[Destination]) -> int:
         """How many connections go to these addresses: pairs of an address and a port, or paths of Unix sockets."""
         paths = [address for address in addresses if isinstance(address, str)]
         ends = [end for end in self._unix if end.state in (CONNECTED_UNIX, WAITING_UNIX)] if paths else []
         found = sum(1 for end in ends if os.path.realpath(end.path) in paths)
         return found + sum(1 for connection in self._open(self._tcp + self._udp) if connection.remote in addresses)
 
-    def own_ports(self, addresses: set[Place]) -> dict[str, list[int]]:
+    def own_ports(self, addresses: set[Destination]) -> dict[str, list[int]]:
         """From which ports the TCP connections to these addresses come, by the address from which they come."""
         found: dict[str, list[int]] = {}
         for connection in self._open(self._tcp):
@@ -99,7 +99,7 @@ class Connections:
         strange = (end.path for end in self._unix if end.state in (CONNECTED_UNIX, WAITING_UNIX) and end.type == STREAM_UNIX and end.path not in listening)
         return sum(1 for found in strange if os.path.realpath(found) != path)
 
-    def beside(self, address: str, port: int | None, addresses: set[Place]) -> int:
+    def beside(self, address: str, port: int | None, addresses: set[Destination]) -> int:
         """How many connections go to an address, on any port if there is none, and to none of these addresses. No line of an upstream leads there: a
         variable does, or code, or a name that has led there before. 0 if it is unknown whose connections there are.
 
@@ -119,7 +119,12 @@ class Connections:
                 yield connection
 
     def pending(
-        self, pid: int, several: bool = False, reused: Collection[Place] | None = (), once: Collection[Place] = (), counted: Collection[Place] = ()
+        self,
+        pid: int,
+        several: bool = False,
+        reused: Collection[Destination] | None = (),
+        once: Collection[Destination] = (),
+        counted: Collection[Destination] = (),
     ) -> int | None:
         """How many clients of a worker may still be sent to any server; None if that is unknown. Raises NetlinkError if only the kernel could tell.
 
@@ -151,7 +156,7 @@ class Connections:
         passed_on = min(len(done), self._passed_on(done, (connection for connection in mine if connection.inode not in outward)) + local) if done else 0
         return max(0, clients - len(to_servers)) + len(again) - passed_on
 
-    def _is_answered(self, connection: Connection, reused: Collection[Place] | None) -> bool:
+    def _is_answered(self, connection: Connection, reused: Collection[Destination] | None) -> bool:
         """Whether the answer of a server has begun. Otherwise nginx may send the request to another one."""
         is_reused = reused is None or connection.remote in reused
         told = self._told()

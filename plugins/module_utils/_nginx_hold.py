@@ -28,15 +28,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, Refused, started_by_clock
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxError, NginxRefused, started_by_clock
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import (
     MARK,
     MARK_LIMIT,
     Configuration,
     ConfigurationError,
+    NginxServer,
     PassDirective,
-    Server,
     changed_at,
     decode,
     encode,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, Worker
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place, Searched
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination, Searched
 
     # A server: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
@@ -74,7 +74,7 @@ PROCESS = "process"
 FIRST, LAST = "workers", "last_worker"
 
 
-def condition_of(record: Record | None, server: Server) -> str:
+def condition_of(record: Record | None, server: NginxServer) -> str:
     """The condition of a server: what became of the hold on it.
 
     none               it has no C(down), and there is no hold
@@ -93,7 +93,7 @@ def condition_of(record: Record | None, server: Server) -> str:
     return CHANGED_MEANWHILE
 
 
-def key_of(server: Server) -> Key:
+def key_of(server: NginxServer) -> Key:
     return server.context, server.upstream, server.address, server.path
 
 
@@ -139,7 +139,7 @@ def mark_of(record: Record) -> str:
     return next((mark for mark in marks if len(mark) <= MARK_LIMIT), "")
 
 
-def record_in(server: Server) -> Record | None:
+def record_in(server: NginxServer) -> Record | None:
     """The record in the mark of a line, also if somebody else has changed the line since. A mark for another server is none of this line."""
     try:
         told = json.loads(server.mark or "{}")
@@ -153,11 +153,11 @@ def record_in(server: Server) -> Record | None:
         return None
 
 
-def _subject(server: Server) -> dict[str, str]:
+def _subject(server: NginxServer) -> dict[str, str]:
     return dict(zip(("context", "upstream", "server", "file"), key_of(server)))
 
 
-def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found: Mapping[Key, Server], doubles: Mapping[Key, list[Server]]) -> Key:
+def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found: Mapping[Key, NginxServer], doubles: Mapping[Key, list[NginxServer]]) -> Key:
     """The key of a record's server. If its upstream was renamed, or one more includes the file, this is the only line that is as we left it."""
     if key in found:
         return key
@@ -173,10 +173,10 @@ def _present_key(key: Key, record: Record, records: Mapping[Key, Record], found:
     return lines[0] if len(lines) == len(lost) == 1 else key
 
 
-def servers_of(configuration: Configuration) -> tuple[dict[Key, Server], dict[Key, list[Server]]]:
+def servers_of(configuration: Configuration) -> tuple[dict[Key, NginxServer], dict[Key, list[NginxServer]]]:
     """All servers by their keys. nginx allows the same address twice in one upstream; then nobody knows which of the lines is meant."""
-    found: dict[Key, Server] = {}
-    doubles: dict[Key, list[Server]] = {}
+    found: dict[Key, NginxServer] = {}
+    doubles: dict[Key, list[NginxServer]] = {}
     for server in configuration.servers:
         key = key_of(server)
         if key in found:
@@ -214,7 +214,7 @@ class Loaded:
         master, first, last = (process["pid"], process["started"]), process[FIRST], process.get(LAST, process[FIRST])
         return any(not worker.leaving and worker.master == master and first <= worker.started <= last for worker in self.workers)
 
-    def has(self, server: Server | None, record: Record | None) -> bool:
+    def has(self, server: NginxServer | None, record: Record | None) -> bool:
         """Whether they have a server's line as its file has it."""
         if record and self.has_what_the_hold_left(record):
             return server is not None and server.words == words_of(record["left"]["line"])
@@ -232,40 +232,40 @@ class Silence:
     def __init__(self, resolver: Resolver, has_udp: bool) -> None:
         self._resolver = resolver
         self._has_udp = has_udp
-        self._known: dict[Place, Optional[str]] = {}
-        self._asked: list[Server] = []
+        self._known: dict[Destination, Optional[str]] = {}
+        self._asked: list[NginxServer] = []
 
-    def ask(self, servers: Iterable[Server]) -> None:
+    def ask(self, servers: Iterable[NginxServer]) -> None:
         """Ask all places of these servers at once: of all that get requests."""
         servers = list(servers)
         self._asked += servers
         places = [place for server in servers for place in self._places(server)]
         self._known.update(silent_places(place for place in places if place not in self._known))
 
-    def of(self, server: Server) -> str | None:
+    def of(self, server: NginxServer) -> str | None:
         """Why nothing answers at a server. None if something does at one of its addresses, or if that is not known."""
         others = (other for other in self._asked if other.context == server.context and not set(other.upstreams).isdisjoint(server.upstreams))
         return self._said(server) if any(self._said(other) is None for other in others) else None
 
-    def _said(self, server: Server) -> str | None:
+    def _said(self, server: NginxServer) -> str | None:
         said = [self._known[place] for place in self._places(server) if place in self._known]
         return None if not said or None in said else said[0]
 
-    def _places(self, server: Server) -> list[Place]:
+    def _places(self, server: NginxServer) -> list[Destination]:
         # A server of UDP has nothing that accepts connections, and which upstream is one of UDP cannot be told.
         if server.context == "stream" and self._has_udp:
             return []
         return sorted(self._resolver.known_places(server.target, server.context), key=str)
 
 
-class Servers(Driver[Server]):
+class NginxServers(Driver[NginxServer]):
     """One server in the upstreams of nginx, with all lines that lead to the same host.
 
     ``files``: the files in which to act, or None for all files of the configuration. ``places``: addresses, each with a port or None. Lines that lead
     there are the same host. If this is None, those that lead to an address of the server are.
     """
 
-    Refused = Refused
+    Refused = NginxRefused
     # All lines change together, so that nginx reloads once.
     together = True
 
@@ -300,26 +300,26 @@ class Servers(Driver[Server]):
         self._read()
         self._find_targets()
 
-    def look(self) -> list[tuple[str, Server | None, Record | None]]:
+    def look(self) -> list[tuple[str, NginxServer | None, Record | None]]:
         self._read()
         if self._targets is None:
             self._targets = self._find_targets()
         # What this round is to change: per file its servers, each with its new text.
-        self._edits: dict[str, list[tuple[Server, str]]] = {}
+        self._edits: dict[str, list[tuple[NginxServer, str]]] = {}
         # When they were made: what the records say of the nginx that has loaded them.
         self._applied: dict[str, Any] | None = None
         self._restored = True
         return [(name_of(key), self._servers.get(key), self._records.get(key)) for key in self._targets]
 
-    def condition(self, record: Record | None, seen: Server) -> str:
+    def condition(self, record: Record | None, seen: NginxServer) -> str:
         return condition_of(record, seen)
 
     view_of_none = {"line": None}
 
-    def view(self, record: Record | None, seen: Server) -> dict[str, Any]:
+    def view(self, record: Record | None, seen: NginxServer) -> dict[str, Any]:
         return {"line": seen.text}
 
-    def describe(self, hold: Hold[Server]) -> dict[str, Any]:
+    def describe(self, hold: Hold[NginxServer]) -> dict[str, Any]:
         """What the module returns of a server."""
         if hold.there:
             result = describe(hold.there, hold.record, hold.condition)
@@ -332,12 +332,12 @@ class Servers(Driver[Server]):
         result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
         return result
 
-    def shortages(self, holds: list[Hold[Server]]) -> list[str]:
+    def shortages(self, holds: list[Hold[NginxServer]]) -> list[str]:
         """Sentences about the upstreams in which too few servers would stay in service."""
         if self._min_in_service is None:
             return []
         leaving = [hold.there for hold in holds if hold.there and not hold.there.down and hold.condition in (NONE, LOST)]
-        groups: dict[tuple[str, str], list[Server]] = {}
+        groups: dict[tuple[str, str], list[NginxServer]] = {}
         for server in leaving:
             for upstream in server.upstreams:
                 members = [other for other in self._servers.values() if other.context == server.context and upstream in other.upstreams]
@@ -361,10 +361,10 @@ class Servers(Driver[Server]):
                     found.append(stays(self._server, short))
         return list(dict.fromkeys(found))
 
-    def untouched(self, hold: Hold[Server]) -> bool:
+    def untouched(self, hold: Hold[NginxServer]) -> bool:
         return self._restored
 
-    def put(self, hold: Hold[Server], events: Events) -> Iterator[Record | None]:
+    def put(self, hold: Hold[NginxServer], events: Events) -> Iterator[Record | None]:
         record, server = hold.record, hold.seen
         condition = self.condition(record, server)
         if condition == ALREADY_OUT:
@@ -394,19 +394,19 @@ class Servers(Driver[Server]):
         process = self._apply(hold)
         yield dict(kept, phase=HELD, **({PROCESS: process} if process else {}))
 
-    def never_out(self, hold: Hold[Server]) -> str | None:
+    def never_out(self, hold: Hold[NginxServer]) -> str | None:
         """A phrase if a line gets requests although it has the parameter."""
         return self._configuration.never_out(hold.seen)
 
-    def is_loaded(self, hold: Hold[Server]) -> bool:
+    def is_loaded(self, hold: Hold[NginxServer]) -> bool:
         """Whether the workers have the line as its file has it. Where this call has reloaded nginx, they have."""
         return self._applied is not None or self._loaded.has(hold.there, hold.record)
 
-    def conflict(self, hold: Hold[Server]) -> str:
+    def conflict(self, hold: Hold[NginxServer]) -> str:
         left = hold.noted["left"]["line"]
         return "%s was changed by somebody else: it is %r, and the hold left %r. It was not touched." % (hold.seen.place, hold.seen.text, left)
 
-    def give_back(self, hold: Hold[Server], record: Record) -> Iterator[Record | None]:
+    def give_back(self, hold: Hold[NginxServer], record: Record) -> Iterator[Record | None]:
         server = hold.seen
         condition = self.condition(record, server)
         stays = condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record))
@@ -426,7 +426,7 @@ class Servers(Driver[Server]):
             self._apply(hold)
         yield None
 
-    def gone(self, hold: Hold[Server]) -> str | None:
+    def gone(self, hold: Hold[NginxServer]) -> str | None:
         if not self._loaded.has(None, hold.noted) and not self._dry:
             # The workers still have the line, and the server may stand somewhere else in the files.
             self._test()
@@ -505,7 +505,7 @@ class Servers(Driver[Server]):
         there = leads_to(self._resolver, server) if server else []
         return {"server": key[2], "file": key[3], "for_server": record.get("for_server"), "leads_to": there}
 
-    def _is_its(self, own: set[Place]) -> Callable[[Place], bool]:
+    def _is_its(self, own: set[Destination]) -> Callable[[Destination], bool]:
         """Whether a place is on the host. C(own): where the lines of its own address lead."""
         own = own | self._resolver.known_places(self._server, "http")
         searched = self._places
@@ -521,7 +521,7 @@ class Servers(Driver[Server]):
         more = ", ..." if len(names) > MOST_NAMED else ""
         return " It has %s%s. Give the address as the line has it." % (", ".join(names[:MOST_NAMED]), more)
 
-    def _edit(self, server: Server, text: str) -> None:
+    def _edit(self, server: NginxServer, text: str) -> None:
         self._edits.setdefault(server.path, []).append((server, text))
 
     def _test(self) -> None:
@@ -529,7 +529,7 @@ class Servers(Driver[Server]):
         if not self._tested:
             try:
                 dump = self._nginx.check()
-            except Refused as error:
+            except NginxRefused as error:
                 # The engine must not take this for the refusal of a change.
                 raise NginxError("The configuration %s has a mistake already, so nothing was changed: %s" % (self._nginx.configuration, error)) from error
             difference = self._configuration.differs_from(dump)
@@ -537,7 +537,7 @@ class Servers(Driver[Server]):
                 raise NginxError("The configuration %s cannot be read as nginx reads it, so nothing was changed: %s" % (self._nginx.configuration, difference))
             self._tested = True
 
-    def _apply(self, hold: Hold[Server]) -> dict[str, Any]:
+    def _apply(self, hold: Hold[NginxServer]) -> dict[str, Any]:
         """Write all lines of this round, test and load them. The first hold does it for all. Returns the C(process) for the records."""
         hold.acted = True
         if self._applied is None:
@@ -580,13 +580,13 @@ class Servers(Driver[Server]):
         try:
             for path in after:
                 if read_file(path) != before[path]:
-                    raise Refused("%s was changed by somebody else just now. Try again." % path)
+                    raise NginxRefused("%s was changed by somebody else just now. Try again." % path)
                 replace_file(path, after[path])
                 written.append(path)
             dump = self._nginx.check()
             difference = Configuration(self._nginx.configuration).differs_from(dump)
             if difference:
-                raise Refused(difference)
+                raise NginxRefused(difference)
             told = True
             started = [worker.started for worker in self._nginx.reload()]
         except (NginxError, ConfigurationError, OSError) as error:
@@ -596,7 +596,7 @@ class Servers(Driver[Server]):
                     # nginx may only be slow, and would then take what is no longer in the files.
                     self._nginx.hang_up()
             left = "The files are as they were." if self._restored else "Not all files are as they were."
-            raise Refused("%s %s" % (_sentence(error), left)) from error
+            raise NginxRefused("%s %s" % (_sentence(error), left)) from error
         return dict(self._nginx.process, **{FIRST: min(started), LAST: max(started)})
 
 
@@ -613,7 +613,7 @@ def _put_back(written: Collection[str], before: Mapping[str, bytes], after: Mapp
     return is_back
 
 
-def _member(server: Server) -> str:
+def _member(server: NginxServer) -> str:
     """The name of a line among those of its upstream."""
     return "%s %s" % (server.path, server.address)
 
@@ -686,7 +686,7 @@ def shared_with(nginx: Nginx, paths: Iterable[str]) -> str | None:
 NO_SERVER: dict[str, Any] = {"line": None, "text": None, "down": None, "backup": None}
 
 
-def describe(server: Server, record: Record | None, condition: str) -> dict[str, Any]:
+def describe(server: NginxServer, record: Record | None, condition: str) -> dict[str, Any]:
     return dict(
         {
             "context": server.context,
@@ -714,12 +714,12 @@ def _told(record: Record | None) -> dict[str, Any]:
     }
 
 
-def leads_to(resolver: Resolver, line: Server | PassDirective) -> list[dict[str, Any]]:
+def leads_to(resolver: Resolver, line: NginxServer | PassDirective) -> list[dict[str, Any]]:
     """Where a line leads, as far as that is known."""
     return [place_json(place) for place in sorted(resolver.known_places(line.target, line.context), key=str)]
 
 
-class Look:
+class NginxLook:
     """One look at nginx: its servers with their connections, and its records."""
 
     def __init__(
@@ -772,12 +772,12 @@ class Look:
         known = {place for server in self.lines.values() for place in self._resolver.known_places(server.target, server.context)}
         return self._connections.beside(address, port, known)
 
-    def _places(self, context: str) -> set[Place]:
+    def _places(self, context: str) -> set[Destination]:
         """Where all lines of a context lead, as far as that is known."""
-        lines: list[Server | PassDirective] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
+        lines: list[NginxServer | PassDirective] = [*self.configuration.servers, *(each for each in self.configuration.passes if not each.unknown)]
         return {place for line in lines if line.context == context for place in self._resolver.known_places(line.target, context)}
 
-    def _describe(self, server: Server, record: Record | None) -> dict[str, Any]:
+    def _describe(self, server: NginxServer, record: Record | None) -> dict[str, Any]:
         condition = condition_of(record, server)
         result = describe(server, record, condition)
         loaded = self._loaded.has(server, record)
@@ -802,7 +802,7 @@ class Look:
         result["idle"] = not (result["in_service"] or returns or result["connections"] or result["former"] or result["uncounted"])
         return result
 
-    def _clients_of(self, former: Iterable[Worker], places: set[Place]) -> tuple[int, str | None]:
+    def _clients_of(self, former: Iterable[Worker], places: set[Destination]) -> tuple[int, str | None]:
         """How many clients of workers that are shutting down may still be sent to a server at these places, and why that is unknown."""
         label = "worker process %s of nginx from before a reload" % ", ".join(str(worker.pid) for worker in former)
         if self.configuration.has_quic:
@@ -817,7 +817,7 @@ class Look:
             return 0, told % (label, os.geteuid())
         return sum(count for count in pending if count is not None), None
 
-    def _reused(self) -> set[Place] | None:
+    def _reused(self) -> set[Destination] | None:
         """The servers to which nginx may keep connections for further requests. None for all."""
         if self._is_kept_anywhere is None:
             self._is_kept_anywhere = self.nginx.version() >= KEEPS_BY_ITSELF

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any, TypeVar
 
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place, Searched
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination, Searched
 
     Line = Mapping[str, Any]
     AnyLine = TypeVar("AnyLine", bound=Line)
@@ -47,31 +47,31 @@ class HostLines:
         """Whether it is the host's wherever it leads."""
         return self.is_named(line) or self.is_held(line)
 
-    def leads(self, line: Line, is_its: Callable[[Place], bool]) -> bool:
+    def leads(self, line: Line, is_its: Callable[[Destination], bool]) -> bool:
         """Whether a line or a directive leads to the host. ``is_its``: whether a place is on the host."""
         return self.counts(line) and any(map(is_its, places_of(line)))
 
-    def has(self, line: Line, is_its: Callable[[Place], bool]) -> bool:
+    def has(self, line: Line, is_its: Callable[[Destination], bool]) -> bool:
         return self.is_known(line) or self.leads(line, is_its)
 
     def named(self, lines: Iterable[AnyLine]) -> list[AnyLine]:
         """The lines of its own address."""
         return [line for line in lines if self.is_named(line)]
 
-    def own(self, lines: Iterable[Line]) -> set[Place]:
+    def own(self, lines: Iterable[Line]) -> set[Destination]:
         """Where the lines of its own address lead."""
         return {place for line in self.named(lines) for place in places_of(line)}
 
-    def of(self, lines: Collection[AnyLine], is_its: Callable[[Place], bool]) -> list[AnyLine]:
+    def of(self, lines: Collection[AnyLine], is_its: Callable[[Destination], bool]) -> list[AnyLine]:
         """All lines of the host, those of its own address first."""
         return self.named(lines) + [line for line in lines if not self.is_named(line) and self.has(line, is_its)]
 
 
-def places_of(line: Line) -> set[Place]:
+def places_of(line: Line) -> set[Destination]:
     """Where a line leads."""
     return {place_of(told) for told in line["leads_to"]}
 
 
-def is_searched(place: Place, searched: Collection[Searched]) -> bool:
+def is_searched(place: Destination, searched: Collection[Searched]) -> bool:
     """Whether a place is at one of these addresses, each with a port or for every port."""
     return not isinstance(place, str) and (place in searched or (place[0], None) in searched)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    Seen = TypeVar("Seen")
+    AnySeen = TypeVar("AnySeen")
 
 
 # The bounds of a pause between two looks.
@@ -58,13 +58,13 @@ def check_seconds(option: str, value: float, least: float = 0.0) -> float:
 
 
 def poll(
-    look: Callable[[], Seen],
-    satisfied: Callable[[Seen], object],
+    look: Callable[[], AnySeen],
+    satisfied: Callable[[AnySeen], object],
     timeout: float,
     pause: float,
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> tuple[Seen, float]:
+) -> tuple[AnySeen, float]:
     """Call C(look) until C(satisfied) is true for its result, for C(timeout) seconds at most. Returns the last result, and the seconds that passed."""
     start = monotonic()
     while True:

@@ -29,7 +29,7 @@ BEING_RESTORED = "restoring"
 NUMBER = (int, float)
 
 
-class Kind(NamedTuple):
+class RecordKind(NamedTuple):
     """What the records of a kind have besides what all have."""
 
     # The fields of their objects, by the names of these.
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "haproxy_server": Kind(
+    "haproxy_server": RecordKind(
         {
             "subject": {"socket": str, "backend": str, "server": str},
             "found": {"admin_state": str, "weight": int},
@@ -54,31 +54,31 @@ KINDS = {
         },
         of_balancer=True,
     ),
-    "nginx_server": Kind(
+    "nginx_server": RecordKind(
         {"subject": {"context": str, "upstream": str, "server": str, "file": str}, "found": {"line": str}, "left": {"line": str}}, of_balancer=True
     ),
-    "service": Kind(
+    "service": RecordKind(
         {"subject": {"service": str}, "found": {"active_state": str}, "left": {"active_state": str}},
         {"boot_id": str, "order": int},
         when_idle=True,
     ),
-    "iis": Kind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
-    "cluster": Kind(
+    "iis": RecordKind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
+    "cluster": RecordKind(
         {"subject": {"type": str, "name": str, "member": str}},
         {"boot_id": str, "options": dict},
         {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
     ),
-    "task": Kind({"subject": {"name": str}}, {"done": bool}),
-    "health_probe": Kind(
+    "task": RecordKind({"subject": {"name": str}}, {"done": bool}),
+    "health_probe": RecordKind(
         {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
         {"boot_id": str, "clock": NUMBER},
     ),
 }
 
 
-def kind_of(kind: str) -> Kind:
+def kind_of(kind: str) -> RecordKind:
     """Another release may know more kinds."""
-    return KINDS.get(kind, Kind({}))
+    return KINDS.get(kind, RecordKind({}))
 
 
 def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterable[int]) -> set[int]:

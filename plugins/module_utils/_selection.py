@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
-    from ansible_collections.graceful.azure.plugins.module_utils._events import Event
+    from ansible_collections.graceful.azure.plugins.module_utils._events import ScheduledEvent
 
     # The fields of an event that options select by.
     Tested = Literal["event_id", "event_type", "event_status"]
@@ -81,7 +81,7 @@ class Selection:
     def _keep(self, key: Tested, values: list[str]) -> None:
         self._tests.append((key, {value.lower() for value in values}))
 
-    def apply(self, events: list[Event]) -> list[Event]:
+    def apply(self, events: list[ScheduledEvent]) -> list[ScheduledEvent]:
         """Select from the events that the service lists."""
         selected = [
             event
@@ -176,7 +176,7 @@ def _check_choices(option: str, values: list[str], choices: Sequence[str]) -> li
     return values
 
 
-def _check_result(text: str, result: object, events: list[Event]) -> list[Event]:
+def _check_result(text: str, result: object, events: list[ScheduledEvent]) -> list[ScheduledEvent]:
     known = {event["event_id"]: event for event in events}
     if not isinstance(result, list):
         raise SelectionError(f"query: {clip(text)} yields {json_type(result)} instead of a list of events.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # An address and a port.
     Endpoint = tuple[str, int]
     # Where connections go. A text is the path of a Unix socket.
-    Place = Union[Endpoint, str]
+    Destination = Union[Endpoint, str]
     # An address that is searched for, and a port. None stands for every port, and 0 for that of the client.
     Searched = tuple[str, Optional[int]]
 
@@ -182,23 +182,23 @@ def address_text(address: str, port: int | None) -> str:
     return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port or 0)
 
 
-def place_text(place: Place) -> str:
+def place_text(place: Destination) -> str:
     return UNIX + place if isinstance(place, str) else address_text(*place)
 
 
-def place_json(place: Place) -> dict[str, Any]:
+def place_json(place: Destination) -> dict[str, Any]:
     if isinstance(place, str):
         return {"address": UNIX + place, "port": None}
     return {"address": place[0], "port": place[1]}
 
 
-def place_of(told: dict[str, Any]) -> Place:
+def place_of(told: dict[str, Any]) -> Destination:
     """The place that C(place_json) returned."""
     address: str = told["address"]
     return address[len(UNIX) :] if address.startswith(UNIX) else (address, int(told["port"]))
 
 
-def is_same_host(place: Place, own: Collection[Place], others: Collection[Place] = ()) -> bool:
+def is_same_host(place: Destination, own: Collection[Destination], others: Collection[Destination] = ()) -> bool:
     """Whether a place is on the host that has the places C(own).
 
     The same address is the same host, whatever the port. But other hosts may share it: every machine has the loopback addresses, and what leads to

@@ -82,7 +82,7 @@ class SystemdError(DriverError):
     """systemd cannot be asked, or does not do what it is told; the text is a full sentence."""
 
 
-class Refused(SystemdError):
+class SystemdRefused(SystemdError):
     """systemctl refused a command."""
 
 
@@ -185,11 +185,11 @@ class Systemd:
     def _tell(self, verb: str, name: str) -> None:
         try:
             self._call(verb, "--no-block", "--no-ask-password", "--", name)
-        except Refused as error:
+        except SystemdRefused as error:
             hint = ""
             if re.search("authentication|[Aa]ccess denied|not permitted", str(error)):
                 hint = " User id %d lacks the rights: set ansible_become: true for that machine." % os.geteuid()
-            raise Refused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
+            raise SystemdRefused("%s was not told to %s: %s%s" % (name, verb, error, hint)) from error
 
     def _call(self, *arguments: str) -> str:
         command, called = ["systemctl", *arguments], "systemctl %s" % arguments[0]
@@ -199,7 +199,7 @@ class Systemd:
             raise SystemdError("There is no systemctl on this host: services can be held only on hosts with systemd.")
         if status:
             why = " ".join(complained.split()) or "exit status %d" % status
-            raise Refused("%s failed: %s" % (called, why))
+            raise SystemdRefused("%s failed: %s" % (called, why))
         return said
 
 
@@ -261,7 +261,7 @@ class Services(StoppedInOrder[Unit, str]):
 
     _manager: ServiceManager
 
-    Refused = Refused
+    Refused = SystemdRefused
     kind = KIND
     found, left = {"active_state": "active"}, {"active_state": "inactive"}
     settled = {"starts": False}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Protocol
 
-    from ansible_collections.graceful.azure.plugins.module_utils._events import Document, Event
+    from ansible_collections.graceful.azure.plugins.module_utils._events import EventsDocument, ScheduledEvent
     from ansible_collections.graceful.azure.plugins.module_utils._imds import Answer, ImdsClient
 
     class Selection(Protocol):
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
         affecting_host_only: bool
 
-        def apply(self, events: list[Event]) -> list[Event]: ...
+        def apply(self, events: list[ScheduledEvent]) -> list[ScheduledEvent]: ...
 
 
 STATES = ("present", "scheduled", "started", "absent")
@@ -41,7 +41,7 @@ LAST_LOOK = 0.25
 
 class Reading(NamedTuple):
     # As every plugin returns them.
-    events: list[Event]
+    events: list[ScheduledEvent]
     document_incarnation: int
     resource_name: str | None
     # With its zone, by the service's clock.
@@ -60,7 +60,7 @@ class Result(NamedTuple):
     # That of the last answer.
     reading: Reading | None
     # The selected events of that reading.
-    events: list[Event]
+    events: list[ScheduledEvent]
     # The state that was reached, TIMEOUT, or None if the wait is not over.
     outcome: str | None
     # In seconds.
@@ -94,7 +94,7 @@ class Reader:
         self.name_error: ImdsError | None = None
         # What the document was parsed from: the bytes, and the name of this host.
         self._known: tuple[bytes | None, str | None] = (None, None)
-        self._document: Document | None = None
+        self._document: EventsDocument | None = None
 
     def read(
         self, deadline: float | None = None, retry_until: float = math.inf, request_timeout: float | None = None, name_needed_by: str | None = None
@@ -124,7 +124,7 @@ class Reader:
             not answer.body.strip(),
         )
 
-    def _parse(self, answer: Answer) -> Document:
+    def _parse(self, answer: Answer) -> EventsDocument:
         # The service may send an empty body if there is no event.
         document = self.client.decode_json(answer.body) if answer.body.strip() else {"DocumentIncarnation": 0, "Events": []}
         try:
@@ -206,7 +206,7 @@ class Wait:
             self.client.sleep(self.delay)
         pause_at = monotonic() + step
         reading: Reading | None = None
-        events: list[Event] = []
+        events: list[ScheduledEvent] = []
         error: ImdsError | None = None
         while True:
             try:
@@ -232,7 +232,7 @@ class Wait:
             if monotonic() >= pause_at:
                 return Result(reading, events, None, monotonic() - start, error)
 
-    def _look(self, deadline: float | None, retry_until: float, request_timeout: float | None) -> tuple[Reading, list[Event]]:
+    def _look(self, deadline: float | None, retry_until: float, request_timeout: float | None) -> tuple[Reading, list[ScheduledEvent]]:
         reading = self.reader.read(deadline, retry_until, request_timeout, name_need(self.selection))
         events = self.selection.apply(reading.events)
         self.absence.note(bool(events), self.client.monotonic(), reading.proves)
@@ -244,11 +244,11 @@ class Wait:
             return min(max(self.pause, APART), READ_AGAIN)
         return self.pause
 
-    def _met(self, events: list[Event], is_absent: bool) -> str | None:
+    def _met(self, events: list[ScheduledEvent], is_absent: bool) -> str | None:
         return next((state for state in self.states if _is_met(state, events, is_absent)), None)
 
 
-def _is_met(state: str, events: list[Event], is_absent: bool) -> bool:
+def _is_met(state: str, events: list[ScheduledEvent], is_absent: bool) -> bool:
     if state == "present":
         return bool(events)
     if state == "absent":
@@ -256,7 +256,7 @@ def _is_met(state: str, events: list[Event], is_absent: bool) -> bool:
     return any((event["event_status"] or "").lower() == state for event in events)
 
 
-def result_values(reading: Reading | None, events: list[Event]) -> dict[str, Any]:
+def result_values(reading: Reading | None, events: list[ScheduledEvent]) -> dict[str, Any]:
     """The values that every plugin that reads events returns. They are null if nothing could be read."""
     return {
         "events": events,
@@ -265,7 +265,7 @@ def result_values(reading: Reading | None, events: list[Event]) -> dict[str, Any
     }
 
 
-def timeout_message(states: list[str], events: list[Event], elapsed: float, error: ImdsError | None) -> str:
+def timeout_message(states: list[str], events: list[ScheduledEvent], elapsed: float, error: ImdsError | None) -> str:
     """The message of a wait that timed out."""
     stood = "no selected event stood"
     if "absent" in states:

@@ -104,7 +104,7 @@ not_approved:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._approving import Approval, ApprovalRefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, client_from_params, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 
@@ -128,7 +128,7 @@ def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     try:
         result, warnings = run(module.params, module.check_mode)
-    except (ImdsError, SelectionError, RefusedError) as error:
+    except (ImdsError, SelectionError, ApprovalRefusedError) as error:
         module.fail_json(msg=str(error))
     for warning in warnings:
         module.warn(warning)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.validation import check_type_list
 from ansible.plugins.action import ActionBase
-from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import Entry, read_list
+from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import CheckedEntry, read_list
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
@@ -44,11 +44,11 @@ class AnyMachine(Machine):
         return plain_paths(options)
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """An entry as the module takes it, and where it is done. If nowhere: why, a sentence."""
 
     given: Json
-    entry: Entry
+    entry: CheckedEntry
     where: str
     why: str = ""
 
@@ -81,31 +81,31 @@ class DutyAction(ActionBase):
         result["left_out"] = [{"type": place.entry.duty.type, "name": place.entry.name, "why": place.why} for place in places if place.why]
         return result
 
-    def mistakes(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Iterable[str]:
+    def mistakes(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Iterable[str]:
         """Sentences: what is wrong besides the entries themselves."""
         return ()
 
-    def go(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Json:
+    def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         raise NotImplementedError
 
-    def left_to_ansible(self, entry: Entry) -> str:
+    def left_to_ansible(self, entry: CheckedEntry) -> str:
         """Why nobody but Ansible itself can do a duty; empty if it can be done."""
         return ""
 
-    def part(self, module: str, args: Options, places: Sequence[Place], where: str, task_vars: Variables) -> Json:
+    def part(self, module: str, args: Options, places: Sequence[EntryPlace], where: str, task_vars: Variables) -> Json:
         """Run a module for entries that are done at one place."""
         given = dict(args, duties=[place.given for place in places])
         if where == MACHINE:
             return run_module(self, module, given, task_vars)
         return _on_controller(module, given, self._task.check_mode)
 
-    def _places(self, duties: Iterable[Any], task_vars: Variables) -> list[Place]:
+    def _places(self, duties: Iterable[Any], task_vars: Variables) -> list[EntryPlace]:
         host = task_vars["inventory_hostname"]
         machine = self._task.delegate_to or host
         given = [self._completed(each, host, task_vars) for each in duties]
-        return [Place(each, entry, *self._where(entry, host, machine)) for each, entry in zip(given, read_list(given, AnyMachine))]
+        return [EntryPlace(each, entry, *self._where(entry, host, machine)) for each, entry in zip(given, read_list(given, AnyMachine))]
 
-    def _where(self, entry: Entry, host: str, machine: str) -> tuple[str, str]:
+    def _where(self, entry: CheckedEntry, host: str, machine: str) -> tuple[str, str]:
         if self.left_to_ansible(entry):
             return MACHINE, self.left_to_ansible(entry)
         if entry.duty.of_balancer:
@@ -129,7 +129,7 @@ class DutyInfoAction(DutyAction):
 
     module = "duty_info"
 
-    def go(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Json:
+    def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         parts = (list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where))
         return merged([self.part(self.module, args, part, part[0].where, task_vars) for part in parts])
 
@@ -139,10 +139,10 @@ class ActAction(DutyAction):
 
     module = "duty"
 
-    def left_to_ansible(self, entry: Entry) -> str:
+    def left_to_ansible(self, entry: CheckedEntry) -> str:
         return "Its task files are run by the roles and playbooks: include them yourself." if entry.duty.type == "tasks" else ""
 
-    def mistakes(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Iterable[str]:
+    def mistakes(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Iterable[str]:
         here = [place.entry for place in places if not place.why]
         delegated = self._task.delegate_to
         if delegated not in (None, "", task_vars["inventory_hostname"]) and places and not here:
@@ -159,7 +159,7 @@ class ActAction(DutyAction):
                 " that bring no traffic. Give the ports on which it serves."
             )
 
-    def go(self, args: Options, places: Sequence[Place], task_vars: Variables) -> Json:
+    def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         out = args.get("state", OUT) == OUT
         parts = [list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where)]
         timeout, began = _seconds(args.get("timeout", 120)), time.monotonic()
@@ -176,7 +176,7 @@ class ActAction(DutyAction):
             return {"changed": False, "done": True, **{key: [] for key in ("acts", "duties", "waiting_for", "conflicts")}}
         return merged(told if out else told[::-1])
 
-    def _connected(self, args: Options, part: Sequence[Place], left: float, task_vars: Variables) -> list[str]:
+    def _connected(self, args: Options, part: Sequence[EntryPlace], left: float, task_vars: Variables) -> list[str]:
         """Which connections the host still has, in sentences, after it was taken out of what the controller asks. They are waited for."""
         if self._task.check_mode or part[0].where != MACHINE or all(place.entry.duty.traffic for place in part):
             return []
@@ -184,7 +184,7 @@ class ActAction(DutyAction):
         seen = run_module(self, "connections_info", {key: value for key, value in counted.items() if value is not None}, task_vars)
         return [str(seen.get("msg"))] if seen.get("failed") else [] if seen.get("idle") else list(seen.get("left") or ["the host has connections"])
 
-    def _unbegun(self, args: Options, part: Sequence[Place], busy: list[str], task_vars: Variables) -> Json:
+    def _unbegun(self, args: Options, part: Sequence[EntryPlace], busy: list[str], task_vars: Variables) -> Json:
         """The result for entries that were not begun: only a look."""
         known: Options = {key: args[key] for key in ("ports", "state_dir") if key in args}
         return dict(self.part("duty_info", known, part, part[0].where, task_vars), done=False, waiting_for=busy)

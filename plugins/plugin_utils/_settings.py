@@ -135,7 +135,7 @@ def _used_by(role: str) -> Specs:
 class Duties(NamedTuple):
     """What a host hands over."""
 
-    entries: list[listed.Entry]
+    entries: list[listed.ListedDuty]
     is_missing: bool = False  # whether nothing says it
 
 

@@ -34,7 +34,7 @@ Acts = list[tuple[str | None, list[Act]]]
 """The acts of a step in order, with the machine on which they are carried out. None is the host itself."""
 Turn = dict[str, Any]
 """What a host does in a pass at one machine, see C(_planning/turns.py)."""
-Arrivals = dict[str, Any]
+Arrived = dict[str, Any]
 """How many requests have come to a place that is out, and since when none has, see C(_arrivals) in C(_planning/judgement.py)."""
 Variables = dict[str, Any]
 """The variables of a host, by their names."""

@@ -29,6 +29,7 @@ SEEN = (
     *(f"plugin_utils/_steps/{name}.py" for name in ("azure_resource_manager", "events", "results")),
 )
 DUTIES = tuple(path for path in FILES if path.startswith("plugin_utils/_duties/") and path not in BASES)
+SIDES = ("module_utils", "plugin_utils")
 # On the machine's side, a file for each type. The others are what all of them share.
 SHARED = ("duty", "in_order", "machine", "options", "all_types", "stopped")
 TYPES = tuple(path for path in FILES if path.rpartition("/")[0] == "module_utils/_duties" and Path(path).stem not in SHARED)
@@ -116,6 +117,23 @@ def test_no_two_files_have_the_same_sentence():
     assert {sentence: paths for sentence, paths in found.items() if len(paths) > 1} == {}
 
 
+def classes_in(path):
+    """The classes of a file that others may import. What Ansible looks for has the same name in each file."""
+    found = (node.name for node in ast.parse((PLUGINS / path).read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
+    return [name for name in found if name not in ("ActionModule", "CallbackModule", "FilterModule", "LookupModule", "ModuleDocFragment")]
+
+
+def test_no_two_classes_have_the_same_name():
+    """Only the two sides of a duty have: that of the machine and that of the controller."""
+    found = {}
+    for path in FILES:
+        for name in classes_in(path):
+            found.setdefault(name, []).append(path)
+    several = {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
+    twins = {name: paths for name, paths in several.items() if name.endswith("Duty") and paths == [f"{side}/_duties/{Path(paths[0]).name}" for side in SIDES]}
+    assert twins and several == twins
+
+
 def layer(path):
     return next((number for number, patterns in enumerate(LAYERS) if any(fnmatch(path, pattern) for pattern in patterns)), None)
 
@@ -149,7 +167,7 @@ def test_no_duty_knows_another(path):
 @pytest.mark.parametrize("path", BOTH_SIDES)
 def test_what_both_sides_know_of_a_type_is_read_by_both_and_by_no_other_type(path):
     readers = [name for name in FILES if path in imported(name) and name in (*TYPES, *BOTH_SIDES, *DUTIES) and name not in LISTS]
-    own = [f"{side}/_duties/{Path(path).name}" for side in ("module_utils", "plugin_utils")]
+    own = [f"{side}/_duties/{Path(path).name}" for side in SIDES]
     # Where nothing brings traffic, the records of tasks tell since when a host is out.
     assert readers == sorted([*own, *(["plugin_utils/_duties/nothing.py"] if path.endswith("/tasks.py") else [])])
 

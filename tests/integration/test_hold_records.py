@@ -18,7 +18,7 @@ import subprocess
 
 import jsonschema
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._approval_record import Approvals
+from ansible_collections.graceful.azure.plugins.module_utils._approval_record import ApprovalRecords
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy as Socket
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store, read_record, record_name
 
@@ -324,7 +324,7 @@ class TestTasksOfTheVersionBefore:
 
     def test_an_approval(self, site):
         site.bring("approval")
-        record = Approvals(Store(str(site.state_dir)), Request(True, [E1, E2]))
+        record = ApprovalRecords(Store(str(site.state_dir)), Request(True, [E1, E2]))
         # E1 was accepted; of E2 nobody can tell.
         record.begin([E1, E2])
         assert record.added == [E2]
@@ -404,7 +404,7 @@ class TestWhatIsWritten:
         params["this_boot"] = True
         for more in ({}, {"done": True}, {"event_ids": [E2]}, {"state": "absent"}, {"state": "absent", "event_ids": [E2], "done": False}):
             call("task_hold", dict(params, **more))
-        record = Approvals(Store(params["state_dir"]), Request.from_params(params))
+        record = ApprovalRecords(Store(params["state_dir"]), Request.from_params(params))
         record.begin([E1])
         record.end([E1])
         assert {record["phase"] for record in written} == {"changing", "held"}

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, Seen
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, SeenMember
 
 
 class ScriptedTools:
@@ -89,7 +89,7 @@ class Bell(Member):
         cls = type(self)
         left = f"it rings {cls.rings} more times" if cls.rings else None
         foreign = f"{cls.flag} put a flag on it." if cls.flag not in (None, "ours") else None
-        return Seen(self.options["tower"], cls.flag == "ours", cls.flag is None, foreign, left, {"flag": cls.flag, "rings": cls.rings}, cls.told)
+        return SeenMember(self.options["tower"], cls.flag == "ours", cls.flag is None, foreign, left, {"flag": cls.flag, "rings": cls.rings}, cls.told)
 
     def spare(self, seen):
         return None if self.spared else "no other bell rings"

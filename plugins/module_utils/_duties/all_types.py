@@ -83,7 +83,7 @@ def calls() -> dict[str, Callable[[], Call]]:
     return {name: functools.partial(load_call, file, name) for file, names in FILES.items() for name in names}
 
 
-class Entry(NamedTuple):
+class CheckedEntry(NamedTuple):
     """One entry, checked."""
 
     duty: type[Duty]
@@ -94,9 +94,9 @@ class Entry(NamedTuple):
         return self.duty(self.name, self.options, machine)
 
 
-def read_list(given: Iterable[Any], machine: type[Machine]) -> list[Entry]:
+def read_list(given: Iterable[Any], machine: type[Machine]) -> list[CheckedEntry]:
     """The entries of one host, in their order. Raises ValueError that names each option that is wrong."""
-    found: dict[str, Entry] = {}
+    found: dict[str, CheckedEntry] = {}
     mistakes: list[str] = []
     for number, each in enumerate(given):
         place = "duties[%d]" % number
@@ -111,7 +111,7 @@ def read_list(given: Iterable[Any], machine: type[Machine]) -> list[Entry]:
     return list(found.values())
 
 
-def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
+def read(given: Any, machine: type[Machine], where: str = "duty") -> CheckedEntry:
     """One entry as it is written: a dictionary, or the name of a service."""
     written = spelled_out(given)
     mistake = type_mistake(written, types())
@@ -131,7 +131,7 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> Entry:
         mistakes = [*name_mistakes(written, duty.options, duty.name_pattern, duty.needs_name), *duty.mistakes(name, options)]
     if mistakes:
         raise ValueError("; ".join(_told(where, option, sentence) for option, sentence in mistakes) + ".")
-    return Entry(duty, name, options)
+    return CheckedEntry(duty, name, options)
 
 
 def _told(where: str, option: str, sentence: str) -> str:

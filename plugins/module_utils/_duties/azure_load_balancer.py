@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_access impor
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import (
     TO_CHANGE,
     TO_RESTORE,
-    Addresses,
+    PoolAddresses,
     Pools,
     TagStore,
     balancer_of,
@@ -60,7 +60,7 @@ class AzureLoadBalancerDuty(Duty):
         machine = self.machine
         pools = Pools(Client(self._access, LOOK_SECONDS, machine.monotonic, machine.sleep), dry=machine.check_mode)
         where = [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None
-        driver = Addresses(pools, TagStore(pools), Request(True, []), *where, LOOK_SECONDS)
+        driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where, LOOK_SECONDS)
         driver.check()
         ((_name, address, record),) = driver.look()
         if address is None:
@@ -131,7 +131,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, secon
     pools = Pools(Client(params, seconds, machine.monotonic, machine.sleep), dry=machine.check_mode)
     store = TagStore(pools)
     where = params["pools"], params["address"] or None, params["ip_address"] or None
-    driver = Addresses(pools, store, request, *where, seconds, least_of(params))
+    driver = PoolAddresses(pools, store, request, *where, seconds, least_of(params))
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
     engine.run(0.0 if machine.check_mode else max(seconds - REQUESTS_SECONDS, 0.0))
     return engine
@@ -162,7 +162,7 @@ def info(params: Mapping[str, Any]) -> dict[str, Any]:
 def _info(params: Mapping[str, Any]) -> dict[str, Any]:
     pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_SECONDS))
     store = TagStore(pools)
-    driver = Addresses(pools, store, Request(True, []), params["pools"])
+    driver = PoolAddresses(pools, store, Request(True, []), params["pools"])
     driver.check()
     found: list[dict[str, Any]] = []
     holds: list[dict[str, Any]] = []

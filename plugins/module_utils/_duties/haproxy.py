@@ -28,14 +28,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import (
     AWAITS,
     AbsentServers,
-    Servers,
+    HaproxyServers,
     arrived,
     condition_of,
     describe,
     silent_servers,
     unsure_servers,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, Records, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, HaproxyRecords, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     DRAIN,
     MAINT,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState, Key, Server
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyServer, HaproxyState, Key
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record, Request, Store
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
 
@@ -86,7 +86,7 @@ class HaproxyDuty(Duty):
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()
         try:
-            details = Watch(observe(haproxy, store, [self._server], parse_places(self.searched)), self.machine).seen
+            details = HaproxyWatch(observe(haproxy, store, [self._server], parse_places(self.searched)), self.machine).seen
             details = dict(with_own_connections(details, self.searched, haproxy), clock=self.machine.monotonic())
         except NotThere:
             if not may_be_absent(self.given):
@@ -193,9 +193,9 @@ def _others(server: dict[str, Any]) -> Iterator[str]:
 def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[Searched] = (), asked: dict[Key, str | None] | None = None) -> dict[str, Any]:
     """One look at HAProxy: its servers with their connections, and its records. ``names``: of the servers whose backends are told."""
 
-    def look() -> tuple[tuple[HaproxyState, Records], object]:
+    def look() -> tuple[tuple[HaproxyState, HaproxyRecords], object]:
         seen = haproxy.look()
-        records = Records(store.records(KIND), haproxy.path, seen)
+        records = HaproxyRecords(store.records(KIND), haproxy.path, seen)
         records.discount_former()
         return (seen, records), records.ours
 
@@ -243,7 +243,7 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
     }
 
 
-def _observed(held: Record | None, server: Server, seen: HaproxyState, closed: Callable[[int, str], bool]) -> dict[str, Any]:
+def _observed(held: Record | None, server: HaproxyServer, seen: HaproxyState, closed: Callable[[int, str], bool]) -> dict[str, Any]:
     """What a look tells of a server, but for whether it serves. C(closed): whether a process lets nothing through to a server in such a state."""
     came = arrived(held, server, seen.process)
     # Nobody can tell their connections from those of this one, so they keep the host busy, also in a backend that the settings leave out.
@@ -311,7 +311,7 @@ def hold_spec() -> dict[str, Any]:
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
-    """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass. C(checked_later): as for C(Servers)."""
+    """Put or release the hold on a server. C(timeout): seconds to wait until HAProxy's own checks pass. C(checked_later): as for C(HaproxyServers)."""
     check_seconds("timeout", params["timeout"])
     if params["backends"] is not None and not params["backends"]:
         raise ValueError("backends is an empty list: name at least one backend, or leave the option out for all.")
@@ -325,7 +325,7 @@ def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeo
     """Returns also the process of HAProxy, or None if none runs on this machine."""
     least, await_checks, store = least_of(params), params["await_checks"], machine.store()
     haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
-    servers = Servers(
+    servers = HaproxyServers(
         DryHaproxy(haproxy, waits=bool(timeout) and await_checks) if machine.check_mode else haproxy,
         store,
         request,
@@ -369,7 +369,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     asked: dict[Any, Any] = {}
     began = machine.monotonic()
     try:
-        watch = Watch(observe(haproxy, store, names, places, asked), machine)
+        watch = HaproxyWatch(observe(haproxy, store, names, places, asked), machine)
     except NotThere:
         if not may_be_absent(params):
             raise
@@ -404,7 +404,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
 
 
-class Watch(Since):
+class HaproxyWatch(Since):
     """The last of several looks, and since when each server, and what leads past the servers, has had no new session."""
 
     def __init__(self, seen: dict[str, Any], machine: Machine) -> None:

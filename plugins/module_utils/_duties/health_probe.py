@@ -61,7 +61,7 @@ class HealthProbeDuty(Duty):
         self._host = machine.health()
         self._on = acted_on(options)
         self._url = probed_url(options)
-        self._look: Look | None = None
+        self._look: ProbeLook | None = None
         # The new connections that the last look of this call had seen.
         self._before: dict[int, int] = {}
 
@@ -71,7 +71,7 @@ class HealthProbeDuty(Duty):
             action = self._action()
             problem = self._problem(action)
             params = {"peer": self.given["peer"], "ports": self.machine.ports, "notice": notice_of(self.given), "url": self._url}
-            self._look = Look(params, action, self.machine, self._host)
+            self._look = ProbeLook(params, action, self.machine, self._host)
             self._look.begin(self.machine.monotonic)
         else:
             problem = self._problem(self._look.action)
@@ -198,7 +198,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)
-    look = Look(params, action, machine, health)
+    look = ProbeLook(params, action, machine, health)
     deadline = monotonic() + (timeout if params["wait_for"] and not machine.check_mode and not problem else 0.0)
     look.begin(monotonic)
     seen = _nothing(machine.store()) if problem else look.see()
@@ -255,7 +255,7 @@ def _state_dir_problem(health: Any, state_dir: str) -> str | None:
     return None
 
 
-class Look:
+class ProbeLook:
     """One look at the health answer and at the connections."""
 
     def __init__(self, params: Mapping[str, Any], action: Any, machine: Machine, health: Any) -> None:

@@ -23,10 +23,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, NginxRefused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Look, Servers, Silence, irreplaceable, shared_with
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxLook, NginxServers, Silence, irreplaceable, shared_with
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, spelled
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
 
     # A server in a result: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
@@ -71,8 +71,8 @@ class NginxDuty(Duty):
     def look(self) -> dict[str, Any]:
         nginx, resolver, store = self._nginx(), Resolver(), self.machine.store()
 
-        def see() -> Look:
-            return Look(nginx, store, resolver=resolver)
+        def see() -> NginxLook:
+            return NginxLook(nginx, store, resolver=resolver)
 
         found, problem = tested(nginx, see, see())
         servers, passes = self._mine(found)
@@ -107,24 +107,24 @@ class NginxDuty(Duty):
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
 
-    def _mine(self, found: Look) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""
         lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
         own = lines.own(found.servers)
 
-        def is_its(place: Place) -> bool:
+        def is_its(place: Destination) -> bool:
             return is_same_host(place, own)
 
         mine = lines.of(found.servers, is_its) if lines.named(found.servers) else []
         return mine, [line for line in found.passes if lines.leads(line, is_its)]
 
 
-def tested(nginx: Nginx, look: Callable[[], Look], found: Look) -> tuple[Look, str | None]:
+def tested(nginx: Nginx, look: Callable[[], NginxLook], found: NginxLook) -> tuple[NginxLook, str | None]:
     """A look at a configuration that nginx reads as we do, and what nginx says against it. ``found``: the first look."""
     for is_last in (False, False, True):
         try:
             difference = found.configuration.differs_from(nginx.check())
-        except Refused as error:
+        except NginxRefused as error:
             return found, str(error)
         if difference is None:
             return found, None
@@ -135,7 +135,7 @@ def tested(nginx: Nginx, look: Callable[[], Look], found: Look) -> tuple[Look, s
     raise AssertionError("the last round returns or raises")
 
 
-def note_silence(found: Look, resolver: Resolver, servers: Sequence[dict[str, Any]]) -> None:
+def note_silence(found: NginxLook, resolver: Resolver, servers: Sequence[dict[str, Any]]) -> None:
     """Ask these servers, as far as they get requests, and note of each why nothing answers there."""
     silence = Silence(resolver, found.has_udp)
     silence.ask(found.lines[key_of(server)] for server in servers if server["in_service"])
@@ -143,7 +143,7 @@ def note_silence(found: Look, resolver: Resolver, servers: Sequence[dict[str, An
         server["silent"] = silence.of(found.lines[key_of(server)]) if server["in_service"] else None
 
 
-def of_nginx(nginx: Nginx, found: Look, problem: str | None, files: Iterable[str], addresses: Iterable[str], store: Store) -> dict[str, Any]:
+def of_nginx(nginx: Nginx, found: NginxLook, problem: str | None, files: Iterable[str], addresses: Iterable[str], store: Store) -> dict[str, Any]:
     """What a look tells besides the servers. C(problem): what nginx says against its configuration."""
     return {
         "process": nginx.process,
@@ -223,7 +223,7 @@ def still_served(engine: Engine[Any], request: Request) -> list[str]:
 
 def _change(nginx: Nginx, params: Mapping[str, Any], machine: Machine, request: Request) -> Engine[Any]:
     store, places = machine.store(), None if params["addresses"] is None else parse_places(params["addresses"])
-    servers = Servers(nginx, store, request, params["server"], params["files"], least_of(params), dry=machine.check_mode, places=places)
+    servers = NginxServers(nginx, store, request, params["server"], params["files"], least_of(params), dry=machine.check_mode, places=places)
     engine = Engine(servers, store, request, machine.monotonic, machine.sleep)
     engine.run()
     return engine
@@ -243,15 +243,15 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     store = machine.store()
     addresses = parse_places(params["addresses"])
     resolver = Resolver()
-    watch = Watch(machine.monotonic)
-    seen = watch.saw(Look(nginx, store, resolver=resolver))
+    watch = NginxWatch(machine.monotonic)
+    seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
     present = {server["server"] for server in seen.servers}
     spellings = {spelled(name) for name in present}
     missing = [name for name in awaited if spelled(name) not in spellings]
     if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
-    seen, problem = tested(nginx, lambda: watch.saw(Look(nginx, store, resolver=resolver)), seen)
+    seen, problem = tested(nginx, lambda: watch.saw(NginxLook(nginx, store, resolver=resolver)), seen)
     twice: set[Key] | None = None
     if timeout and not machine.check_mode:
         twice = set()
@@ -259,7 +259,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
             before = idle_servers(seen.servers)
             if not machine.rest(deadline, LOOK_SECONDS):
                 break
-            seen = watch.saw(Look(nginx, store, resolver=resolver))
+            seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
             twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
     servers = []
     concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}
@@ -280,14 +280,14 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     )
 
 
-class Watch(Since):
+class NginxWatch(Since):
     """Since when each server has been idle in several looks, and from which ports nginx was connected to it in any of them."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         super().__init__(monotonic)
         self._ports: dict[Key, dict[str, set[int]]] = {}
 
-    def saw(self, seen: Look) -> Look:
+    def saw(self, seen: NginxLook) -> NginxLook:
         self.look()
         for server in seen.servers:
             # What is busy begins anew with each look.
@@ -309,7 +309,7 @@ def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addres
     lines = HostLines(names)
     known = {place for server in servers if lines.is_known(server) for place in places_of(server)}
 
-    def is_its(place: Place) -> bool:
+    def is_its(place: Destination) -> bool:
         return is_same_host(place, known) or is_searched(place, addresses)
 
     return [server for server in servers if server["unresolved"] or lines.has(server, is_its)]

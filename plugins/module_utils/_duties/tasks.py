@@ -69,7 +69,7 @@ class TasksDuty(Duty):
         return record_of_tasks(self.name, self.given)
 
 
-class Tasks(Driver[str]):
+class TaskRecords(Driver[str]):
     """The driver for the user's own tasks. They change things themselves, so there is only the record. ``boot_id``: this boot, if what is done ends with it."""
 
     def __init__(self, store: RecordReader, request: Request, names: list[str], done: bool | None, boot_id: str | None = None) -> None:
@@ -130,7 +130,7 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 
 def put(store: Any, request: Request, names: list[str], done: bool | None, boot_id: str | None) -> dict[str, Any]:
     """Write or remove the records of these names. Returns what they said before and say now."""
-    engine = Engine(Tasks(store, request, names, done, boot_id), store, request)
+    engine = Engine(TaskRecords(store, request, names, done, boot_id), store, request)
     engine.run()
     before = [hold.first for hold in engine.current]
     after = [hold.record for hold in engine.current]

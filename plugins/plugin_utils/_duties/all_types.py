@@ -10,27 +10,29 @@ from collections.abc import Iterable
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import AzureLoadBalancer
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.cluster import Cluster
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.azure_load_balancer import AzureLoadBalancerDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.cluster import ClusterDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.haproxy import Haproxy
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbe
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.iis import Iis
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.nginx import Nginx
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.haproxy import HaproxyDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.health_probe import HealthProbeDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.iis import IisDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.nginx import NginxDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.nothing import Nothing
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.service import Service
-from ansible_collections.graceful.azure.plugins.plugin_utils._duties.tasks import Tasks, TrafficTasks
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.service import ServiceDuty
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.tasks import TasksDuty, TrafficTasksDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Options
 
-CUSTOM: str = TrafficTasks.name
+CUSTOM: str = TrafficTasksDuty.name
 NONE: str = Nothing.name
 """What a duty of the type C(tasks) is that brings traffic, and what there is in the settings if nothing brings any."""
 
-TRAFFIC: dict[str, TrafficDuty] = {duty.name: duty for duty in (Haproxy(), Nginx(), HealthProbe(), AzureLoadBalancer(), TrafficTasks(), Nothing())}
+TRAFFIC: dict[str, TrafficDuty] = {
+    duty.name: duty for duty in (HaproxyDuty(), NginxDuty(), HealthProbeDuty(), AzureLoadBalancerDuty(), TrafficTasksDuty(), Nothing())
+}
 """What brings traffic, by the key C(provider) of the settings."""
-ON_HOST: dict[str, HostDuty] = {duty.name: duty for duty in (Service(), Tasks(), Iis(), *map(Cluster, TYPES.values()))}
+ON_HOST: dict[str, HostDuty] = {duty.name: duty for duty in (ServiceDuty(), TasksDuty(), IisDuty(), *map(ClusterDuty, TYPES.values()))}
 """What brings none, by the values of C(type) in C(graceful_azure_duties)."""
 
 

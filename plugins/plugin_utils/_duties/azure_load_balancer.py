@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Group,
     NextLook,
     Place,
-    Searched,
+    SearchedAt,
     Traffic,
     unread,
 )
@@ -88,7 +88,7 @@ def _key(settings: BalancerSettings) -> str:
     return f"{CONTROLLER} {settings['pool'].lower()}"
 
 
-class AzureLoadBalancer(TrafficDuty):
+class AzureLoadBalancerDuty(TrafficDuty):
     name = "azure_load_balancer"
     kind = KIND
     by_others = "has the admin state {state}"
@@ -173,7 +173,7 @@ class AzureLoadBalancer(TrafficDuty):
             if of_pool and called(settings["server"]) in (called(record.for_server), called(record.subject.get("address"))):
                 yield record, machine
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: SearchedAt) -> Iterator[NextLook]:
         found: dict[str, Options] = {}
         for _name, values in settings:
             options = found.setdefault(_key(values), {"pools": [values["pool"]], "servers": [], **values["access"]})
@@ -213,7 +213,7 @@ class AzureLoadBalancer(TrafficDuty):
 def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses: Addresses) -> Iterator[Json]:
     """How else the load balancer sends connections to the host's ports, which no duty of the host ends."""
     past = result.get("past") or ()
-    duties = [balancer for kind, balancer in host.balancers if kind.name == AzureLoadBalancer.name] if past else []
+    duties = [balancer for kind, balancer in host.balancers if kind.name == AzureLoadBalancerDuty.name] if past else []
     named = {balancer["pool"].lower() for balancer in duties}
     mine = {address["name"] for address in result["addresses"] if is_mine(settings, address)}
     of_duties = {address["name"] for address in result["addresses"] if any(is_mine(balancer, address) for balancer in duties)}

@@ -32,7 +32,7 @@ def _is_same_for_all(place: str | None) -> bool:
         return True  # its own mistake is told
 
 
-class Cluster(HostDuty):
+class ClusterDuty(HostDuty):
     module = "cluster_hold"
     things = "cluster"
     own_mistakes = staticmethod(option_mistakes)

@@ -197,7 +197,7 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
     return None if machine.result.get("absent") else machine.result.get("servers")
 
 
-class Haproxy(ServersDuty):
+class HaproxyDuty(ServersDuty):
     name = "haproxy"
     kind = "haproxy_server"
     nouns = {"haproxy_server": "HAProxy server"}

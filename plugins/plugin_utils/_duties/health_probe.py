@@ -52,7 +52,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Group,
     NextLook,
     Place,
-    Searched,
+    SearchedAt,
     Traffic,
     unread,
 )
@@ -94,7 +94,7 @@ def _key(settings: BalancerSettings) -> str:
     return f"{settings['host']} {KIND}-{str(settings['on']).replace(' ', '_')}"
 
 
-class HealthProbe(TrafficDuty):
+class HealthProbeDuty(TrafficDuty):
     name = KIND
     kind = KIND
     module = "health_probe_hold"
@@ -238,7 +238,7 @@ class HealthProbe(TrafficDuty):
         found = zip(machine.records or (), machine.result.get("holds") or ())
         return [(record, machine) for record, told in found if told.get("from_mark")]
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: SearchedAt) -> Iterator[NextLook]:
         for name, values in settings:
             options = {
                 "action": values["action"],

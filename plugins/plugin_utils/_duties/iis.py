@@ -11,7 +11,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
 
-class Iis(HostDuty):
+class IisDuty(HostDuty):
     name = "iis"
     options = OPTIONS
     own_mistakes = staticmethod(option_mistakes)

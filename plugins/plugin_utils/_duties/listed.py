@@ -36,7 +36,7 @@ Written = tuple[Any, Called]
 """An entry as the user wrote it, and what people call it and its options. An empty text stands for the entry itself."""
 
 
-class Entry(NamedTuple):
+class ListedDuty(NamedTuple):
     """One duty of a host."""
 
     type: str
@@ -67,12 +67,12 @@ def _called(number: int) -> Called:
     return lambda option: f"{DUTIES}[{number}]" + (f".{option}" if option else "")
 
 
-def read_entries(given: Iterable[Written], known_hosts: Collection[str], folder: str, file_problem: FileProblem, mistakes: list[str]) -> list[Entry]:
+def read_entries(given: Iterable[Written], known_hosts: Collection[str], folder: str, file_problem: FileProblem, mistakes: list[str]) -> list[ListedDuty]:
     """The entries, without those of which nobody knows the type.
 
     C(known_hosts): every inventory name. C(folder): what paths of task files are relative to.
     """
-    entries: list[Entry] = []
+    entries: list[ListedDuty] = []
     for raw, called in given:
         entry = _read_entry(raw, called, folder, mistakes)
         if entry:
@@ -82,7 +82,7 @@ def read_entries(given: Iterable[Written], known_hosts: Collection[str], folder:
     return entries
 
 
-def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> Entry | None:
+def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> ListedDuty | None:
     def note(found: Iterable[tuple[str, str]]) -> None:
         mistakes.extend(f"{called(option)}: {sentence}" for option, sentence in found)
 
@@ -98,10 +98,10 @@ def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> E
     read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
     read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=name)
     note(mistake for mistake in duty.mistakes(read) if mistake[0] not in wrong)
-    return Entry(kind, name, duty, read, called)
+    return ListedDuty(kind, name, duty, read, called)
 
 
-def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: FileProblem) -> Iterator[str]:
+def _more_mistakes(entry: ListedDuty, known_hosts: Collection[str], file_problem: FileProblem) -> Iterator[str]:
     """What is wrong with names and paths on the controller."""
     for host in entry.options.get("hosts") or ():
         if host not in known_hosts:
@@ -112,7 +112,7 @@ def _more_mistakes(entry: Entry, known_hosts: Collection[str], file_problem: Fil
             yield f"{entry.called(option)}: {problem}"
 
 
-def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
+def _mistakes_together(entries: Sequence[ListedDuty]) -> Iterator[str]:
     """What is wrong with the entries of a host beside each other."""
     called = {entry.called(""): entry.called for entry in entries}
     for place, option, sentence in mistakes_together((entry.called(""), entry.type, entry.name, entry.duty.once) for entry in entries):
@@ -127,7 +127,7 @@ def _mistakes_together(entries: Sequence[Entry]) -> Iterator[str]:
             )
 
 
-def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> list[BalancerSettings]:
+def balancers_of(entries: Iterable[ListedDuty], host: str, address: str | None) -> list[BalancerSettings]:
     """The settings of the duties that bring traffic, as the plan reads them. C(address): the C(ansible_host) of the host, or None."""
     found = [
         dict(settings_of(entry.provider, entry.options, host, address), quiet=entry.options.get("quiet", QUIET["default"]))
@@ -141,7 +141,7 @@ def balancers_of(entries: Iterable[Entry], host: str, address: str | None) -> li
     return found or [dict(settings_of(NONE, {}, host, address), quiet=QUIET["default"])]
 
 
-def steps_of(entries: Sequence[Entry]) -> list[DrainStep]:
+def steps_of(entries: Sequence[ListedDuty]) -> list[DrainStep]:
     """The other duties as drain steps, as the plan reads them."""
     steps = [(number, entry, entry.duty) for number, entry in enumerate(entries) if isinstance(entry.duty, HostDuty) and not entry.traffic]
     traffic = [number for number, entry in enumerate(entries) if entry.traffic]

@@ -47,7 +47,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Place as Target
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
@@ -105,7 +105,7 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
         seen.add((upstream, server["server"]))
 
 
-class Nginx(ServersDuty):
+class NginxDuty(ServersDuty):
     name = "nginx"
     kind = "nginx_server"
     nouns = {"nginx_server": "nginx server"}
@@ -145,7 +145,7 @@ class Nginx(ServersDuty):
     def keys(self, settings: BalancerSettings) -> list[tuple[str, str]]:
         return [(machine, f"{machine} nginx {settings['configuration'] or ''}".strip()) for machine in settings["hosts"]]
 
-    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> set[Target]:
+    def own(self, settings: BalancerSettings, host: Host, machine: MachineObservation) -> set[Destination]:
         return lines_of(settings, machine.result).own(machine.result.get("servers") or ())
 
     def traffic_among(self, settings: BalancerSettings, host: Host, owners: Mapping[str, Owners], machines: Machines, addresses: Addresses) -> Traffic:
@@ -235,7 +235,7 @@ def _places(
     others = {target: other for target, names in owners.items() for other in [other_than(host, names)] if other}
     led = [json for server in servers if lines.is_held(server) for json in server["leads_to"]]
 
-    def is_here(target: Target) -> bool:
+    def is_here(target: Destination) -> bool:
         return _is_here(host, target, own, others, led, addresses, result)
 
     mine = lines.of(servers, is_here)
@@ -286,9 +286,9 @@ def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str
 
 def _is_here(
     host: Host,
-    target: Target,
-    own: Collection[Target],
-    owners: Mapping[Target, str],
+    target: Destination,
+    own: Collection[Destination],
+    owners: Mapping[Destination, str],
     led: Collection[Json],
     addresses: Addresses,
     result: Json,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, NextLook, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, NextLook, SearchedAt, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
 
@@ -76,7 +76,7 @@ class ServersDuty(TrafficDuty):
         for machine in (machine for key, machine in machines.items() if key in keys):
             yield from ((record, machine) for record in self.mine(settings, machine))
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterator[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: SearchedAt) -> Iterator[NextLook]:
         found: dict[str, tuple[str, Options]] = {}
         longest: dict[str, float] = {}
         for name, values in settings:

@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
 
-class Service(HostDuty):
+class ServiceDuty(HostDuty):
     name = "service"
     module = "service_hold"
     things = "services"

@@ -28,11 +28,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machines, Record, RecordedEvent
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 
-class Tasks(HostDuty):
+class TasksDuty(HostDuty):
     name = "tasks"
     task_files = ("out", "back")
     options = OPTIONS
@@ -69,9 +69,9 @@ class Tasks(HostDuty):
         return own_file(given["record"], given["out" if hold["state"] == "present" else "in"])
 
 
-class TrafficTasks(TrafficDuty):
+class TrafficTasksDuty(TrafficDuty):
     """Those with C(traffic): a balancer of the user's own. Nothing can be seen of it. What is known is for which events the task file has run to its end,
-    by the record on the host. C(Tasks) checks the entry."""
+    by the record on the host. C(TasksDuty) checks the entry."""
 
     name = "custom"
     tasks = (FORMER_RECORD,)
@@ -103,7 +103,7 @@ class TrafficTasks(TrafficDuty):
             place = Place("", in_rotation=True, must_go_out=True, busy=("not out of its balancer yet",))
         return Traffic((place,), serves=place.in_rotation)
 
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
+    def out_since(self, record: Record, entry: RecordedEvent, is_new: bool) -> tuple[str | None, ...] | None:
         # The host is out at the end of the task file, and a run that sees that end for itself knows better.
         is_ours = record.name == FORMER_RECORD or record.name.startswith(TRAFFIC_RECORD)
         if not is_ours or not record.done or not is_new:

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, Searched, Traffic
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, SearchedAt, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, role_result
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result, StepJson
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Machines, Record
+    from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Machines, Record, RecordedEvent
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 
 Claim = tuple[str, tuple[Any, ...], str | None]
@@ -94,7 +94,7 @@ class TrafficDuty(Duty):
         """The records on its machines that are about the host with these settings, each with its C(MachineObservation)."""
         return ()
 
-    def out_since(self, record: Record, entry: Entry, is_new: bool) -> tuple[str | None, ...] | None:
+    def out_since(self, record: Record, entry: RecordedEvent, is_new: bool) -> tuple[str | None, ...] | None:
         """Dates for this event of a record: the host has been out since the last of them. None if the record does not tell that.
 
         C(is_new): whether this run sees the event for the first time.
@@ -109,7 +109,7 @@ class TrafficDuty(Duty):
         """The sentence that C(came) requests may have gone past the host's places since C(begun). C(way): what sent them, see C(Place.past)."""
         return ""
 
-    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: Searched) -> Iterable[NextLook]:
+    def looks(self, settings: Sequence[tuple[str, BalancerSettings]], waits: Mapping[str, float], searched: SearchedAt) -> Iterable[NextLook]:
         """A C(NextLook) for each of its machines, for the next pass.
 
         C(settings): pairs of a host and the settings of one of its balancers. C(waits): the hosts whose last requests the look waits for, with the

@@ -54,7 +54,7 @@ class Sender(TypedDict):
     until: float  # when it must have ended
 
 
-class Notices(TypedDict):
+class NoticesSoFar(TypedDict):
     """What a run remembers from pass to pass."""
 
     queue: list[Change]  # what is not sent yet
@@ -63,7 +63,7 @@ class Notices(TypedDict):
     warned: list[str]
 
 
-def begin() -> Notices:
+def begin() -> NoticesSoFar:
     """What a run remembers from pass to pass, at its beginning."""
     return {"queue": [], "told": {}, "sender": None, "warned": []}
 
@@ -90,7 +90,7 @@ def _not_read(given: dict[str, str]) -> list[str]:
         return [f"{NOTIFY}: Apprise could not be asked about the URLs ({type(error).__name__})"]
 
 
-def tell(notices: Notices, told_story: Story, passed: PassLine, memory: Json, templar: Templar, variables: Variables) -> list[str]:
+def tell(notices: NoticesSoFar, told_story: Story, passed: PassLine, memory: Json, templar: Templar, variables: Variables) -> list[str]:
     """Add what is new in a pass, and begin to send it. Returns warnings."""
     warnings = _collect(notices)
     for key, change in changes(told_story, passed, memory, still({**_read(), **notices["told"]}, passed["time"])):
@@ -99,7 +99,7 @@ def tell(notices: Notices, told_story: Story, passed: PassLine, memory: Json, te
     return warnings + _send(notices, templar, variables)
 
 
-def end(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
+def end(notices: NoticesSoFar, templar: Templar, variables: Variables) -> list[str]:
     """Have what is left sent, and wait for it, but not for long. Returns warnings."""
     deadline = time.monotonic() + PATIENCE
     warnings: list[str] = []
@@ -122,7 +122,7 @@ def _entries(templar: Templar, variables: Variables) -> tuple[Any, str]:
     return plain(values.get(NOTIFY)), ""
 
 
-def _send(notices: Notices, templar: Templar, variables: Variables) -> list[str]:
+def _send(notices: NoticesSoFar, templar: Templar, variables: Variables) -> list[str]:
     if notices["sender"] or not notices["queue"]:
         return []
     entries, unresolved = _entries(templar, variables)
@@ -155,7 +155,7 @@ def _start(to_send: list[Json]) -> Sender:
     return {"result": result, "until": time.time() + SECONDS + 5}
 
 
-def _collect(notices: Notices) -> list[str]:
+def _collect(notices: NoticesSoFar) -> list[str]:
     """What the process said that has ended, as warnings."""
     sender = notices["sender"]
     if not sender:
@@ -175,7 +175,7 @@ def _collect(notices: Notices) -> list[str]:
     return _once(notices, [f"{label}: not sent: {why}" for label, why in failed])
 
 
-def _once(notices: Notices, warnings: Iterable[str]) -> list[str]:
+def _once(notices: NoticesSoFar, warnings: Iterable[str]) -> list[str]:
     """Each warning is given once in a run."""
     fresh = [warning for warning in dict.fromkeys(warnings) if warning not in notices["warned"]]
     notices["warned"].extend(fresh)

@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Kind = TypeVar("Kind", bound="DataclassInstance")
+AnyData = TypeVar("AnyData", bound="DataclassInstance")
 
 
 class DocumentError(ValueError):
@@ -45,7 +45,7 @@ def seconds(text: Any) -> float | None:
         return None
 
 
-def typed(kind: type[Kind], found: Any, where: str, **more: Any) -> Kind:
+def typed(kind: type[AnyData], found: Any, where: str, **more: Any) -> AnyData:
     """An instance of the dataclass C(kind), made from a dictionary. Other keys of the dictionary are left out. C(more) overrides its values."""
     if not isinstance(found, dict):
         raise DocumentError(f"{where} is {found!r} and no dictionary")
@@ -139,7 +139,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordedEvent:
     """One event in a record."""
 
     since: str | None = None
@@ -152,7 +152,7 @@ class Record:
 
     kind: str
     subject: Json
-    events: dict[str, Entry]  # per event id
+    events: dict[str, RecordedEvent]  # per event id
     done: bool = False
     done_since: str | None = None
     boot_id: str | None = None  # the boot of the machine in which it was taken out or done
@@ -326,5 +326,5 @@ def _read_observation(found: Json, where: str) -> HostObservation:
     )
 
 
-def _read_entry(found: Json, where: str) -> Entry:
-    return typed(Entry, found, where, details=found.get("details") or {})
+def _read_entry(found: Json, where: str) -> RecordedEvent:
+    return typed(RecordedEvent, found, where, details=found.get("details") or {})

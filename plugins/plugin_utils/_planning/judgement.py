@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts imp
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrived, Json
 
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -55,7 +55,7 @@ class Drain:
     busy: tuple[Reason, ...]  # what keeps it from being idle
     idle_looks: int  # idle looks in a row
     too_early: bool  # whether the time without a request, or without a balancer on a machine, is still too short
-    arrivals: dict[str, Arrivals]  # per place that is out: the requests that came since
+    arrivals: dict[str, Arrived]  # per place that is out: the requests that came since
     not_running: dict[str, float]  # per machine without a balancer: since when, by its own clock
     quiet_left: float  # seconds without a new request that must still pass, as far as the passes have seen
     looks_outside: int = 0  # idle looks in a row at its balancers alone, if it may be approved from outside
@@ -134,14 +134,14 @@ def _are_fresh(looks: Iterable[tuple[bool, float | None]], host: Host, now: floa
     return all(at is not None and now - at <= (STOOD_STILL if is_new and not appears else FRESH) for is_new, at in looks)
 
 
-def _came(place: Place, name: str, arrived: Arrivals) -> str:
+def _came(place: Place, name: str, arrived: Arrived) -> str:
     provider, balancer = place.balancer
     if name != place.name:
         return provider.went(name, arrived["came"], arrived["begun"])
     return provider.arrived(balancer, place, arrived["came"], arrived["begun"])
 
 
-def _arrivals(host: Host, name: str, count: Count, now: float) -> Arrivals:
+def _arrivals(host: Host, name: str, count: Count, now: float) -> Arrived:
     """Since when no request has come to a place that is out, or may have come past it.
 
     The clock is the steady one of its machine, and the count that of one process. The state of a place only says what the balancer was told. The count

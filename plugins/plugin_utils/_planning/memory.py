@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import names_of, typed
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import Rule
-from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrivals, Json
+from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrived, Json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,7 +60,7 @@ class HostMemory(Lasting):
     looks_outside: int = 0  # the same, by its balancers alone
     recorded: list[str] = field(default_factory=list)  # the events for which it had records of its own
     found_ready: list[str] = field(default_factory=list)  # the events for which it was ready when it could be reached last, and was seen out since
-    arrivals: dict[str, Arrivals] = field(default_factory=dict)  # per place that is out: see judgement.py
+    arrivals: dict[str, Arrived] = field(default_factory=dict)  # per place that is out: see judgement.py
     not_running: dict[str, float] = field(default_factory=dict)  # per machine: since when no balancer runs there, by its own clock
     in_rotation: bool = False  # whether it is held, and a balancer may still send it requests
     ports: list[int] = field(default_factory=list)  # its ports to which its balancers lead

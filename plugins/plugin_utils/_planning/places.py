@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 
-Searched = Callable[[str, str], list[str]]
+SearchedAt = Callable[[str, str], list[str]]
 """Returns the addresses of a host, by its name and the key of a look."""
 FREE = "free"
 """Condition of a place on which there is no hold of ours."""

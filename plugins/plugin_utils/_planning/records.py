@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, STEP_RECORDS
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, heard_by
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, Machines, Record, seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machines, Record, RecordedEvent, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import WHOLE, Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import ACTIONS, kept_rule
@@ -122,7 +122,7 @@ def _bearers(hosts: Mapping[str, Host], targets: object) -> list[str]:
     return [names[0] for names in found if len(names) == 1]
 
 
-def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Clock) -> None:
+def _note_hold(host: Host, event: Event, record: Record, entry: RecordedEvent, clock: Clock) -> None:
     """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
     if _is_approval(record):
         if not entry.details.get("posted", True):
@@ -141,7 +141,7 @@ def _note_hold(host: Host, event: Event, record: Record, entry: Entry, clock: Cl
         event.held_at = max(put, event.held_at or put)
 
 
-def _note_since(host: Host, event: Event, record: Record, entry: Entry, clock: Clock) -> None:
+def _note_since(host: Host, event: Event, record: Record, entry: RecordedEvent, clock: Clock) -> None:
     """Note since when the host is out for the event, as the record tells. So the time does not begin again after a run was killed."""
     told = ((provider, provider.out_since(record, entry, event.first_seen == clock.now)) for provider, _balancer in host.balancers)
     provider, dates = next(((provider, dates) for provider, dates in told if dates is not None), (None, None))

@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import FRESH, PATIENCE, Drain, may_fail_by_us
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, Searched
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, SearchedAt
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, DrainStep, Json, Options, Turn
@@ -453,7 +453,7 @@ def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups:
 def machine_looks(
     balancers: Sequence[tuple[str, BalancerSettings]],
     waits: Mapping[str, float] | None = None,
-    searched: Searched = lambda name, key: [],
+    searched: SearchedAt = lambda name, key: [],
     drain_wait: Callable[[float], float] = lambda quiet: 0.0,
 ) -> list[Turn]:
     """The turns that look at machines, one for each HAProxy or other balancer there.

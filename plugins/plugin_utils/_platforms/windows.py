@@ -33,7 +33,7 @@ LOOK_AGE = 3.0
 """Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
 
 
-class Entry(NamedTuple):
+class WindowsEntry(NamedTuple):
     """A file, or what is in its place."""
 
     path: str
@@ -43,11 +43,11 @@ class Entry(NamedTuple):
     changed: float  # seconds since 1970
 
 
-NOT_ASKED = Entry("", "missing", b"", "", 0.0)
+NOT_ASKED = WindowsEntry("", "missing", b"", "", 0.0)
 """In place of the folder if a look was not asked for it."""
 
 
-class Service(NamedTuple):
+class WindowsServiceState(NamedTuple):
     name: str
     status: str
     start: str
@@ -59,20 +59,20 @@ class Sample(NamedTuple):
     lines: list[str]
 
 
-class Seen(NamedTuple):
+class WindowsLook(NamedTuple):
     """What the script C(look) tells."""
 
     user: str
     sid: str
     admin: bool
     computer: str
-    folder: Entry
+    folder: WindowsEntry
     free: float
     owner: str
     rights: list[tuple[str, int]]  # security ids and their rights, of those rules that allow something
-    records: list[Entry]
-    files: list[Entry]
-    services: list[Service]
+    records: list[WindowsEntry]
+    files: list[WindowsEntry]
+    services: list[WindowsServiceState]
     samples: list[Sample]
     listening: set[int]
     udp: set[int]
@@ -125,7 +125,7 @@ class Windows:
         self.monotonic = monotonic
         self.check_mode = bool(action._task.check_mode)
         self._wanted: Options = {"folder": "", "files": [], "services": [], "ports": []}
-        self._last: Seen | None = None
+        self._last: WindowsLook | None = None
         self._last_at: float | None = None
         self._has_written = False
         self._spent: set[str] = set()
@@ -174,7 +174,7 @@ class Windows:
         if json.dumps(self._wanted) != before:
             self.forget()
 
-    def look(self, max_age: float = LOOK_AGE, once: str | None = None, watch: float = 0.0, files: bool = False) -> Seen:
+    def look(self, max_age: float = LOOK_AGE, once: str | None = None, watch: float = 0.0, files: bool = False) -> WindowsLook:
         """What is on the host. It may be that many seconds old.
 
         C(once): a name; what was looked at once under this name is not returned again. C(files): whether records and files are wanted as they are
@@ -225,21 +225,21 @@ class Windows:
         self.script("service", Name=name, Verb=verb)
 
 
-def _entry(told: Json) -> Entry:
+def _entry(told: Json) -> WindowsEntry:
     content = base64.b64decode(as_text(told.get("content")))
-    return Entry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), as_number(told.get("changed", 0)))
+    return WindowsEntry(as_text(told["path"]), as_text(told["kind"]), content, first_line(told.get("error")), as_number(told.get("changed", 0)))
 
 
-def _seen(told: Json) -> Seen:
+def _seen(told: Json) -> WindowsLook:
     try:
         folder = told.get("folder")
         rights = [(as_text(rule["sid"]), int(as_number(rule["rights"]))) for rule in as_list(told.get("rights")) if as_bool(rule["allow"])]
         services = [
-            Service(as_text(one["name"]), as_text(one["status"]), as_text(one["start"]), tuple(map(as_text, as_list(one.get("dependents")))))
+            WindowsServiceState(as_text(one["name"]), as_text(one["status"]), as_text(one["start"]), tuple(map(as_text, as_list(one.get("dependents")))))
             for one in as_list(told.get("services"))
         ]
         samples = [Sample(as_number(one["at"]), [as_text(line) for line in as_list(one.get("lines"))]) for one in as_list(told.get("samples"))]
-        seen = Seen(
+        seen = WindowsLook(
             user=as_text(told["user"]),
             sid=as_text(told["sid"]),
             admin=as_bool(told["admin"]),

@@ -64,8 +64,8 @@ def own_addresses(texts: Iterable[str]) -> list[str]:
     return not_local(text.partition("%")[0] for text in texts)
 
 
-class Arrivals(NewConnections):
-    """The new connections to the host, in place of the class of this name that reads the tables of Linux."""
+class WindowsArrivals(NewConnections):
+    """The new connections to the host, in place of C(Arrivals), which reads the tables of Linux."""
 
     def __init__(self, windows: Windows, ports: Collection[int], ignored: Iterable[str], monotonic: Callable[[], float]) -> None:
         self._windows, self._ports, self._monotonic = windows, set(ports), monotonic

@@ -18,16 +18,16 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     HealthFile,
     ProbeError,
     Refused,
-    Seen,
-    Service,
+    SeenAnswer,
     Stopped,
+    UnitOfProbe,
     mark_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Entry, Windows, WindowsError
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, Arrivals, counted
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, WindowsEntry, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, WindowsArrivals, counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import status_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable
@@ -35,8 +35,8 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
 
-class File(HealthFile):
-    """A health file on a Windows host, in place of the class of this name that is for this machine."""
+class WindowsHealthFile(HealthFile):
+    """A health file on a Windows host, in place of C(File)."""
 
     def __init__(self, windows: Windows, folder: str, path: str, means: str, name: str = "file") -> None:
         super().__init__(path, means, name)
@@ -52,8 +52,8 @@ class File(HealthFile):
         if found.kind in ("folder", "unreadable"):
             raise ProbeError(f"The health file {self.on} {'is a folder; name a file' if found.kind == 'folder' else 'cannot be read: ' + found.error}.")
 
-    def meaning(self, means: str) -> File:
-        return File(self._windows, self._folder, self.on, means, self.name)
+    def meaning(self, means: str) -> WindowsHealthFile:
+        return WindowsHealthFile(self._windows, self._folder, self.on, means, self.name)
 
     def out_for(self) -> float | None:
         """For how many seconds somebody else has made the answer fail. None: the host does not tell, so whoever looks counts from there."""
@@ -89,7 +89,7 @@ class File(HealthFile):
     def _put_back(self) -> None:
         self._write("put back", self.on + KEPT, self._entries()[1].content, move_to=self.on)
 
-    def _entries(self) -> tuple[Entry, Entry, Entry]:
+    def _entries(self) -> tuple[WindowsEntry, WindowsEntry, WindowsEntry]:
         files = {entry.path.lower(): entry for entry in self._windows.look(files=True).files}
         paths = [self.on, self.on + KEPT, parent_of(self.on)]
         missing = [path for path in paths if path.lower() not in files]
@@ -109,7 +109,7 @@ class File(HealthFile):
             raise Refused(f"The health file {self.on} was changed by somebody else at the same moment.")
 
 
-class WindowsService(Service):
+class WindowsService(UnitOfProbe):
     """A service that answers the probe."""
 
     def redone_for(self) -> float | None:
@@ -121,7 +121,7 @@ class Site(Stopped):
     """A site of IIS that answers the probe."""
 
     name = "iis_site"
-    errors = refusals = _iis.Refused
+    errors = refusals = _iis.IisRefused
 
     def __init__(self, site: str, iis: WindowsIis, monotonic: Callable[[], float], sleep: Pause) -> None:
         super().__init__(site, monotonic, sleep)
@@ -131,11 +131,11 @@ class Site(Stopped):
         if self._show().state == _iis.MISSING:
             raise ProbeError(f"IIS has no site {self.on} (option iis_site).")
 
-    def look(self, record: Json | None, boot_id: str | None) -> Seen:
+    def look(self, record: Json | None, boot_id: str | None) -> SeenAnswer:
         site = self._show()
         moves = site.state in (_iis.STARTING, _iis.STOPPING)
         # A site that was removed while it was held answers nobody.
-        return Seen(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
+        return SeenAnswer(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
 
     def fail(self, record: Json) -> None:
         self._tell(lambda: self._iis.stop((_iis.SITE, self.on)), True)
@@ -151,8 +151,8 @@ class Site(Stopped):
         return self._iis.show([(_iis.SITE, self.on)])[0]
 
 
-class Health:
-    """What health answers need of a Windows host, in place of the class of this name that is for this machine."""
+class WindowsHealth:
+    """What health answers need of a Windows host, in place of C(Health)."""
 
     sample_seconds = 0.2
     look_seconds = LOOK_SECONDS
@@ -172,7 +172,7 @@ class Health:
 
     def _action(self, name: str, on: Any, means: str) -> Action:
         if name == "file":
-            return File(self._windows, self._state_dir, on, means)
+            return WindowsHealthFile(self._windows, self._state_dir, on, means)
         if name == "service":
             return WindowsService(on, WindowsServices(self._windows), self._windows.monotonic, self._windows.pause)
         if name == "iis_site":
@@ -184,8 +184,8 @@ class Health:
         seen = self._windows.look(max_age=60.0)
         return seen.clock + self._windows.age()
 
-    def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> Arrivals:
-        return Arrivals(self._windows, ports, peers, monotonic)
+    def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> WindowsArrivals:
+        return WindowsArrivals(self._windows, ports, peers, monotonic)
 
     @staticmethod
     def file_id(path: str) -> None:
@@ -195,7 +195,7 @@ class Health:
         found = counted(self._windows, ports)
         return found._replace(connections=[entry for entry in found.connections if not leads_back(entry["peer"])])
 
-    def ask(self, url: str, seconds: float, arrivals: Arrivals | None = None) -> tuple[bool, str | None]:
+    def ask(self, url: str, seconds: float, arrivals: WindowsArrivals | None = None) -> tuple[bool, str | None]:
         # Its own connections come from the host itself, and those are not counted.
         status, said = status_of(self._windows, url, seconds, validate_certs=False)
         return status is not None, said

@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client, ask_port, ask_url
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import WindowsImdsClient, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
@@ -26,7 +26,7 @@ IDLE_SECONDS = 5.0
 """Seconds between two reads while a look waits for news: each read starts a module on the host."""
 
 
-class Host:
+class ThisWindowsHost:
     """What a look reads of a Windows host, in place of C(ThisHost)."""
 
     def __init__(self, windows: Windows, params: Options) -> None:
@@ -42,8 +42,8 @@ class Host:
         check_writable(seen)
         return records_in(read_files(seen), seen.folder.path)
 
-    def client(self) -> Client:
-        return Client(self._windows, self.params)
+    def client(self) -> WindowsImdsClient:
+        return WindowsImdsClient(self._windows, self.params)
 
     def connections(self) -> Counted:
         return counted(self._windows, self.params["ports"], self.params["told_apart"])

@@ -34,7 +34,7 @@ HEADERS = {"Date": "date", "Retry-After": "retry_after", "Location": "location"}
 _PREFIX = re.compile(r"Unhandled exception occurred when sending web request\. Exception: ")
 
 
-class Client(ImdsClient):
+class WindowsImdsClient(ImdsClient):
     """The client of the metadata service of a Windows host. Everything but the request itself is that of other hosts."""
 
     def __init__(self, windows: Windows, params: Options) -> None:

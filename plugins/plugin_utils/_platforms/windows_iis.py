@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._iis import (
     STOPPED,
     STOPPING,
     IisError,
-    Refused,
+    IisRefused,
     Thing,
     ThingKey,
     Things,
@@ -75,9 +75,9 @@ class WindowsIis:
     def _tell(self, thing: ThingKey, state: str) -> None:
         kind, name = thing
         if self._known_state(kind, name) == MISSING:
-            raise Refused(f"IIS has no {kind} {name}.")
+            raise IisRefused(f"IIS has no {kind} {name}.")
         self._known.pop(thing, None)
         result = self._windows.module(MODULES[kind], {"name": name, "state": state})
         # A module that fails may have done its work all the same, and then it is no refusal.
         if result.get("failed") and Things.is_up(Thing(kind, name, self._state(kind, name))) != (state == STARTED):
-            raise Refused(f"The {kind} {name} was not {state}: {first_line(result.get('msg'))}")
+            raise IisRefused(f"The {kind} {name} was not {state}: {first_line(result.get('msg'))}")

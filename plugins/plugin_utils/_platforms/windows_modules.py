@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.graceful.azure.plugins.module_utils._approving import RefusedError
+from ansible_collections.graceful.azure.plugins.module_utils._approving import ApprovalRefusedError
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
@@ -36,18 +36,18 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, plain_paths
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import counted
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import Health
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import Host, ask, clock_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import Client
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_health_probe import WindowsHealth
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_host import ThisWindowsHost, ask, clock_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import WindowsImdsClient
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import Records, anew, put_aside, read_files, records_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import WindowsStore, anew, put_aside, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_services import WindowsServices
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Variables
 
 if TYPE_CHECKING:
     from ansible.plugins.action import ActionBase
 
-ERRORS = (ImdsError, SelectionError, RefusedError, HoldError, ConnectionsError, WindowsError, ValueError)
+ERRORS = (ImdsError, SelectionError, ApprovalRefusedError, HoldError, ConnectionsError, WindowsError, ValueError)
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 DUTIES = ("health_probe", *(kind for kind, duty in ON_HOST.items() if duty.windows))
 """The types of duties of a Windows host."""
@@ -137,8 +137,8 @@ class WindowsMachine(Machine):
     def spec_of(options: Options) -> Options:
         return plain_paths(options)
 
-    def store(self) -> Records:
-        return Records(self._windows, self.state_dir, dry=self.check_mode)
+    def store(self) -> WindowsStore:
+        return WindowsStore(self._windows, self.state_dir, dry=self.check_mode)
 
     def services(self) -> WindowsServices:
         return WindowsServices(self._windows)
@@ -146,14 +146,14 @@ class WindowsMachine(Machine):
     def iis(self) -> WindowsIis:
         return WindowsIis(self._windows)
 
-    def health(self) -> Health:
-        return Health(self._windows, self.state_dir)
+    def health(self) -> WindowsHealth:
+        return WindowsHealth(self._windows, self.state_dir)
 
     def boot_id(self) -> str:
         return self._windows.boot()
 
-    def client(self, params: Mapping[str, Any]) -> Client:
-        return Client(self._windows, dict(params))
+    def client(self, params: Mapping[str, Any]) -> WindowsImdsClient:
+        return WindowsImdsClient(self._windows, dict(params))
 
     def clock(self) -> Callable[[], float]:
         return clock_of(self._windows)
@@ -161,8 +161,8 @@ class WindowsMachine(Machine):
     def answers(self, asked: Mapping[str, Any], seconds: float) -> str | None:
         return ask(self._windows, dict(asked), seconds)
 
-    def host(self, params: Mapping[str, Any]) -> Host:
-        return Host(self._windows, dict(params))
+    def host(self, params: Mapping[str, Any]) -> ThisWindowsHost:
+        return ThisWindowsHost(self._windows, dict(params))
 
     def put_aside(self) -> Any:
         return put_aside(self._windows, self.state_dir, self.check_mode)
@@ -175,8 +175,8 @@ class WindowsMachine(Machine):
         return anew(step)
 
 
-def _client(windows: Windows) -> Callable[[Options], Client]:
-    return lambda params: Client(windows, params)
+def _client(windows: Windows) -> Callable[[Options], WindowsImdsClient]:
+    return lambda params: WindowsImdsClient(windows, params)
 
 
 def _with_warnings(result: Json, warnings: Iterable[str]) -> Json:

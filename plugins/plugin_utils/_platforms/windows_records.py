@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     record_name,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_windows_path
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Entry, Seen, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsEntry, WindowsError, WindowsLook
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Returned = TypeVar("Returned")
@@ -55,7 +55,7 @@ class MeanwhileError(HoldError):
         super().__init__(f"The record {path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", path)
 
 
-def check_folder(seen: Seen, create: bool = False) -> None:
+def check_folder(seen: WindowsLook, create: bool = False) -> None:
     """Raises HoldError if others could put records into the folder. A missing folder is none: it is made by the first record."""
     folder = seen.folder
     if folder.kind == "missing":
@@ -72,7 +72,7 @@ def check_folder(seen: Seen, create: bool = False) -> None:
             raise HoldError(f"The state folder {folder.path} may be written by {sid}; name a folder that only administrators may write.", folder.path)
 
 
-def check_writable(seen: Seen) -> None:
+def check_writable(seen: WindowsLook) -> None:
     """Raises HoldError if no record could be written there."""
     check_folder(seen)
     if not seen.admin:
@@ -84,7 +84,7 @@ def check_writable(seen: Seen) -> None:
         raise HoldError(f"The state folder {seen.folder.path} lies on a drive that is full.", seen.folder.path)
 
 
-class Records(Store):
+class WindowsStore(Store):
     def __init__(self, windows: Windows, state_dir: str | None, dry: bool = False) -> None:
         super().__init__(state_dir or STATE_DIR, dry=dry)
         if not is_windows_path(self.state_dir):
@@ -152,7 +152,7 @@ class Records(Store):
         return self._files
 
 
-def _entries(seen: Seen) -> Iterator[Entry]:
+def _entries(seen: WindowsLook) -> Iterator[WindowsEntry]:
     """What a look has told of the folder's records."""
     for entry in sorted(seen.records):
         name = ntpath.basename(entry.path)
@@ -160,14 +160,14 @@ def _entries(seen: Seen) -> Iterator[Entry]:
             yield entry
 
 
-def _content(entry: Entry) -> bytes:
+def _content(entry: WindowsEntry) -> bytes:
     if entry.kind != "file":
         why = {"link": "it is a link", "folder": "it is a folder", "large": f"it is larger than {SIZE_LIMIT} bytes"}.get(entry.kind, entry.error)
         raise HoldError(f"The record {entry.path} cannot be read: {why}. {NOTHING_TOUCHED}", entry.path)
     return entry.content
 
 
-def read_files(seen: Seen) -> dict[str, bytes]:
+def read_files(seen: WindowsLook) -> dict[str, bytes]:
     """The records that a look has told, as bytes by the names of their files. Raises HoldError for the first that cannot be read."""
     return {ntpath.basename(entry.path): _content(entry) for entry in _entries(seen)}
 
@@ -176,7 +176,7 @@ def put_aside(windows: Windows, state_dir: str | None, dry: bool = False) -> tup
     """Rename every damaged record, as C(put_aside) of other hosts does. What is no file is left where it is."""
     aside: list[dict[str, str]] = []
     left: list[HoldError] = []
-    Records(windows, state_dir)  # checks the path, and has the looks tell what is there
+    WindowsStore(windows, state_dir)  # checks the path, and has the looks tell what is there
     seen = windows.look(files=True)
     check_folder(seen)
     for entry in _entries(seen):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from ansible_collections.graceful.azure.plugins.module_utils._systemd import Refused, Unit, is_up
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Service, Windows, WindowsError
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdRefused, Unit, is_up
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, WindowsError, WindowsServiceState
 
 STATES = {
     "running": "active",
@@ -70,7 +70,7 @@ class WindowsServices:
     def down_for(name: str) -> None:
         """Windows does not tell since when a service is down. Whoever looks counts from there."""
 
-    def _look(self, names: Collection[str]) -> dict[str, Service]:
+    def _look(self, names: Collection[str]) -> dict[str, WindowsServiceState]:
         if self._moves:
             self._windows.forget()
         seen = self._windows.look()
@@ -87,10 +87,10 @@ class WindowsServices:
             # It may have been told all the same, and then it is no refusal.
             self._windows.forget()
             if is_up(self.show([name])[0]) != (verb == "start"):
-                raise Refused(f"{name} was not told to {verb}: {error}") from error
+                raise SystemdRefused(f"{name} was not told to {verb}: {error}") from error
 
 
-def _unit(name: str, service: Service | None) -> Unit:
+def _unit(name: str, service: WindowsServiceState | None) -> Unit:
     if service is None:
         return Unit(name, "inactive", MISSING, False, (), (), False, "")
     status = service.status.strip().lower()

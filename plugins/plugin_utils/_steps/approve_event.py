@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Result
 
-OUTSIDE = {"azure_resource_manager": azure_resource_manager.Approval()}
+OUTSIDE = {"azure_resource_manager": azure_resource_manager.AzureApproval()}
 """Per value of C(graceful_azure_approve_through): how an approval is sent from outside, if no VM that the event names can send it. Each has
 
 C(title)     what people call it

@@ -24,7 +24,7 @@ def access_of(options: Options) -> dict[str, str]:
     return {name: str(options[name]) for name in ACCESS if options.get(name)}
 
 
-class Approval:
+class AzureApproval:
     """Approves an event for the resource that it belongs to. See C(approve_event.py) for what is asked of it."""
 
     title = "Azure Resource Manager"

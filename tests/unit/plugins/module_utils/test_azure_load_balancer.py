@@ -130,7 +130,7 @@ def test_what_an_operator_changed_meanwhile_is_told_while_another_event_holds_it
 
 def test_a_change_that_was_cut_off_is_continued(azure):
     azure.fault({"Status": 400}, Method="PUT")
-    with pytest.raises(arm.RefusedError):
+    with pytest.raises(arm.AzureRefusedError):
         azure.hold()
     assert azure.balancer()["tags"] == {"owner": "me"}, "a refused change leaves no record"
     # The record is there, and the pool was not written.
@@ -233,7 +233,7 @@ def test_the_right_to_read_how_a_change_ends_is_named_and_the_record_stays(azure
     )
     with pytest.raises(arm.AzureError, match=said) as error:
         azure.hold()
-    assert not isinstance(error.value, arm.RefusedError), "the change itself was not refused"
+    assert not isinstance(error.value, arm.AzureRefusedError), "the change itself was not refused"
     goes_on_after_a_refusal(azure)
 
 
@@ -576,7 +576,7 @@ def test_412_again_and_again_is_no_storm(azure):
 
 def test_a_lock_on_the_load_balancer_is_told_at_once(azure):
     azure.fault({"Status": 409, "Code": "ScopeLocked"}, Method="PUT", times=10**6)
-    with pytest.raises(arm.RefusedError, match="ScopeLocked"):
+    with pytest.raises(arm.AzureRefusedError, match="ScopeLocked"):
         azure.hold()
     assert azure.time.slept == [] and azure.balancer()["tags"] == {"owner": "me"}
 
@@ -692,7 +692,7 @@ def client_of(monkeypatch, *answers, **params):
     [
         (401, '{"error": {"code": "InvalidAuthenticationTokenTenant"}}', arm.AuthenticationError, "The token is of the wrong tenant: check tenant"),
         (401, '{"error": {"code": "InvalidAuthenticationToken"}}', arm.AuthenticationError, "not accepted. Azure says: InvalidAuthenticationToken"),
-        (400, "<html>", arm.RefusedError, "was refused with 400. Azure says: no code: <html>"),
+        (400, "<html>", arm.AzureRefusedError, "was refused with 400. Azure says: no code: <html>"),
         (200, "[]", arm.AzureError, "was answered with 200 and no JSON object. Is this the resource manager"),
     ],
 )
@@ -717,7 +717,7 @@ def test_no_other_status_counts_as_done(monkeypatch, status, text):
     ):
         with pytest.raises(arm.AzureError, match=f"was answered with {status}, which is no answer of the resource manager") as error:
             ask()
-        assert not isinstance(error.value, arm.RefusedError)
+        assert not isinstance(error.value, arm.AzureRefusedError)
 
 
 @pytest.mark.parametrize("status, text", [(200, ""), (200, "{}"), (201, "{}"), (202, "")])

@@ -14,9 +14,9 @@ from collections import Counter
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_beside, _haproxy_hold, _haproxy_servers
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, Refused, former_state
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, HaproxyRefused, former_state
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, Servers, condition_of, describe
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, HaproxyServers, condition_of, describe
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, key_of, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
@@ -135,7 +135,7 @@ class ModelWithAgent(Model):
 
     def set_agent(self, backend, server, state):
         if self.refuses_agent:
-            raise Refused("no")
+            raise HaproxyRefused("no")
         self.agent = state
 
     def await_agent(self, backend, server):
@@ -170,7 +170,7 @@ def hold(model, store, ids=("A",), present=True, server="web1", backends=None, o
     haproxy = DryHaproxy(model) if dry else model
     if dry:
         store = Store(store.state_dir, dry=True)
-    engine = Engine(Servers(haproxy, store, request, server, backends, out_state, places=places), store, request)
+    engine = Engine(HaproxyServers(haproxy, store, request, server, backends, out_state, places=places), store, request)
     engine.run()
     return {hold.name.partition("/")[0]: Outcome(engine, hold) for hold in engine.current}
 
@@ -611,10 +611,10 @@ class TestRefusals:
         before = store.records()
 
         def refuse(key, state):
-            raise Refused("no")
+            raise HaproxyRefused("no")
 
         model.before_telling = refuse
-        with pytest.raises(Refused):
+        with pytest.raises(HaproxyRefused):
             hold(model, store, **asked)
         assert store.records() == before
 
@@ -625,10 +625,10 @@ class TestRefusals:
 
         def refuse(key, state):
             model.refuses_agent = not is_put_back
-            raise Refused("no")
+            raise HaproxyRefused("no")
 
         model.before_telling = refuse
-        with pytest.raises(Refused):
+        with pytest.raises(HaproxyRefused):
             hold(model, store)
         assert model.agent == (ENABLED if is_put_back else DISABLED) and len(store.records()) == (0 if is_put_back else 1)
         model.before_telling, model.refuses_agent = (lambda key, state: None), False
@@ -930,7 +930,7 @@ def test_held_again_while_a_release_waits_and_then_removed_from_haproxy(model, s
         del model.flags["www", "web1"]
 
     request = Request(False, ["A"])
-    engine = Engine(Servers(model, store, request, "web1", ["www"], None), store, request, sleep=meanwhile)
+    engine = Engine(HaproxyServers(model, store, request, "web1", ["www"], None), store, request, sleep=meanwhile)
     engine.run(30.0)
     assert engine.conflicts == [] and [list(record["events"]) for record in store.records()] == [["A"]]
 
@@ -1294,7 +1294,7 @@ class TestFormerProcess:
     def test_the_port_that_is_shown(self):
         for port, shown_port in (("80", 80), ("65535", 65535), ("0", None), ("65536", None), ("4294966296", None)):
             line = {"srv_addr": "10.0.0.5", "srv_op_state": "2", "srv_admin_state": "0", "srv_uweight": "1", "srv_port": port}
-            assert _haproxy_servers.Server(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port
+            assert _haproxy_servers.HaproxyServer(("www", "a"), line, {"status": "UP", "scur": "", "qcur": ""}).port == shown_port
 
     @pytest.mark.parametrize(("path", "told"), [(None, None), ("/nowhere/master.sock", None), ("/" + 200 * "x", False)])
     def test_one_that_cannot_be_asked(self, monkeypatch, path, told):

@@ -32,7 +32,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy, Refused
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy, HaproxyRefused
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 
@@ -135,7 +135,7 @@ def test_what_the_socket_allows(haproxy, version):
 
 
 def test_a_command_that_it_refuses(haproxy):
-    with pytest.raises(Refused, match=r"refuses to set www/web9 to drain: No such server\."):
+    with pytest.raises(HaproxyRefused, match=r"refuses to set www/web9 to drain: No such server\."):
         haproxy.set_state("www", "web9", "drain")
 
 

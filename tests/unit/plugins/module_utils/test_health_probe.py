@@ -31,7 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     File,
     ProbeError,
     Refused,
-    Service,
+    UnitOfProbe,
     action_of,
     record_in,
 )
@@ -367,7 +367,7 @@ def test_a_unit_that_an_operator_stopped_a_moment_ago_is_not_out_yet():
         calls.append(words)
         return 0, "InactiveEnterTimestampMonotonic=%d\n" % ((now - 5) * 1e6), ""
 
-    assert 5 <= Service("health", Systemd(systemctl)).out_for() < 10
+    assert 5 <= UnitOfProbe("health", Systemd(systemctl)).out_for() < 10
     assert calls[0][-1] == "health.service"
 
 
@@ -380,7 +380,7 @@ def test_a_stopped_unit_that_systemd_has_forgotten_fails_since_the_first_look(tm
 
     told = Host(tmp_path, "out").see(systemctl, action="service", service="health")
     assert told["answer"]["condition"] == "already_out" and 6 < told["notice_left"] <= 12 and not told["idle"]
-    unit = Service("health", Systemd(systemctl))
+    unit = UnitOfProbe("health", Systemd(systemctl))
     assert unit.out_for() is None and unit.redone_for() is None, "after a stop of ours, the record tells the time"
 
 
@@ -587,7 +587,7 @@ def test_a_file_that_cannot_be_removed_again_keeps_its_record(host, monkeypatch)
 
 @pytest.mark.parametrize("moves", [False, True])
 def test_what_stopped_although_its_stop_was_refused_keeps_its_record(tmp_path, monkeypatch, moves):
-    states = iter([_health_actions.Seen(False, False, "it runs"), *[_health_actions.Seen(not moves, moves, "it stops")] * 9])
+    states = iter([_health_actions.SeenAnswer(False, False, "it runs"), *[_health_actions.SeenAnswer(not moves, moves, "it stops")] * 9])
     monkeypatch.setattr(File, "look", lambda action, record, boot: next(states))
     monkeypatch.setattr(File, "fail", lambda action, record: (nothing for nothing in ()).throw(Refused("The stop was not answered.")))
     host = Host(tmp_path, "out")
@@ -602,7 +602,7 @@ def test_a_stop_that_was_not_answered_in_time_is_no_refusal():
     def stop(name):
         raise SystemdError("systemctl stop was not answered.")
 
-    unit = Service("web.service", SimpleNamespace(stop=stop, names=list))
+    unit = UnitOfProbe("web.service", SimpleNamespace(stop=stop, names=list))
     with pytest.raises(ProbeError, match="was not answered") as error:
         unit.fail({})
     assert not isinstance(error.value, Refused)

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _nginx_hold
-from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import Watch, still_served
+from ansible_collections.graceful.azure.plugins.module_utils._duties.nginx import NginxWatch, still_served
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
-from ansible_collections.graceful.azure.plugins.module_utils._nginx import Refused, Worker
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxRefused, Worker
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import Configuration
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, Servers, replace_file, sort_records
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxServers, replace_file, sort_records
 
 FOUND = "http {\n  upstream shop {\n    server 10.0.0.4:80 weight=2;\n    server 10.0.0.5:80;\n  }\n}\n"
 
@@ -59,7 +59,7 @@ class Bed:
 
     def act(self, present, ids=("A",), server="10.0.0.4:80"):
         request = Request(present, list(ids) if ids else None)
-        servers = Servers(self.nginx, self.store, request, server)
+        servers = NginxServers(self.nginx, self.store, request, server)
         engine = Engine(servers, self.store, request)
         engine.run()
         return engine
@@ -149,7 +149,7 @@ def test_a_disk_that_is_full_on_the_way_back_keeps_no_other_file_changed(bed, tm
     told, calls = [], []
 
     def refuse():
-        raise Refused("nginx did not take it.")
+        raise NginxRefused("nginx did not take it.")
 
     def replace(path, data):
         calls.append(path)
@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_on_the_way_back_keeps_no_other_file_changed(bed, tm
     monkeypatch.setattr(bed.nginx, "hang_up", lambda: told.append(1), raising=False)
     monkeypatch.setattr(_nginx_hold, "replace_file", replace)
     left = "Not all files are as they were" if full else "The files are as they were"
-    with pytest.raises(Refused, match="nginx did not take it. %s." % left):
+    with pytest.raises(NginxRefused, match="nginx did not take it. %s." % left):
         bed.act(True)
     assert len(calls) == 4 and told == [1]
     assert (bed.path.read_text() == first) + (other.read_text() == found) == (1 if full else 2)
@@ -191,7 +191,7 @@ def test_the_comment_of_another_line_tells_nothing(bed):
 def test_from_where_nginx_was_connected_is_told_of_all_looks_of_one_that_waits():
     """The host counts its connections at another moment, and takes none of these for a client of its own."""
     server = {"context": "http", "upstream": "shop", "server": "10.0.0.4:80", "file": "/etc/nginx/nginx.conf", "idle": False}
-    watch = Watch(lambda: 0.0)
+    watch = NginxWatch(lambda: 0.0)
     for ports in ({"10.0.0.10": [40001, 40000]}, {"10.0.0.10": [40001, 40002], "10.0.0.11": [50000]}, {}):
         watch.saw(SimpleNamespace(servers=[dict(server, own_ports=ports)]))
     assert watch.ports(("http", "shop", "10.0.0.4:80", "/etc/nginx/nginx.conf")) == {"10.0.0.10": [40000, 40001, 40002], "10.0.0.11": [50000]}

@@ -20,10 +20,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import DryManager
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
     KIND,
-    Refused,
     Services,
     Systemd,
     SystemdError,
+    SystemdRefused,
     Unit,
 )
 from hypothesis import settings
@@ -103,7 +103,7 @@ class Model:
     def stop(self, name):
         self._settle()
         if self.refuse == name:
-            raise Refused("no")
+            raise SystemdRefused("no")
         self.told.append(("stop", name))
         self.units[name]["queued"] = False
         for dependent in self.units[name]["dependents"]:
@@ -115,7 +115,7 @@ class Model:
     def start(self, name):
         self._settle()
         if self.refuse == name:
-            raise Refused("no")
+            raise SystemdRefused("no")
         self.told.append(("start", name))
         if any(self.units[triggered]["state"] not in ("inactive", "failed") for triggered in self.units[name]["triggers"]):
             return  # EBUSY for a socket and EEXIST for an automount, which a start without waiting does not tell
@@ -505,7 +505,7 @@ class TestOneshot:
     def test_a_start_that_was_refused_is_none(self, model, store):
         hold(model, store, ["db"])
         model.refuse = "job.service"
-        with pytest.raises(Refused):
+        with pytest.raises(SystemdRefused):
             release(model, store)
         model.refuse = None
         assert release(model, store, timeout=30.0)["done"] and ("start", "job.service") in model.told
@@ -529,7 +529,7 @@ class TestOneshot:
         if not ended:
             # Its former start does not count any more.
             model.refuse = "job.service"
-            with pytest.raises(Refused):
+            with pytest.raises(SystemdRefused):
                 release(model, store, timeout=30.0)
             model.refuse = None
         assert release(model, store, timeout=30.0)["done"] and store.records() == []
@@ -605,13 +605,13 @@ class TestRefusals:
 
     def test_without_the_rights(self, model, store):
         model.refuse = "db.service"
-        with pytest.raises(Refused):
+        with pytest.raises(SystemdRefused):
             hold(model, store, ["db", "shop"])
         assert store.records() == [] and model.told == []
 
     def test_without_the_rights_for_the_second(self, model, store):
         model.refuse = "db.service"
-        with pytest.raises(Refused):
+        with pytest.raises(SystemdRefused):
             hold(model, store)
         assert [record["subject"]["service"] for record in store.records()] == ["shop.service"]
         release(model, store)
@@ -925,7 +925,7 @@ class TestSystemctl:
 
     def test_no_rights(self, systemctl):
         systemctl('echo "Failed to stop a.service: Interactive authentication required." >&2; exit 1')
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(SystemdRefused) as caught:
             Systemd(run_command).stop("a.service")
         assert str(caught.value) == (
             "a.service was not told to stop: systemctl stop failed: Failed to stop a.service: Interactive authentication required."
@@ -934,7 +934,7 @@ class TestSystemctl:
 
     def test_failed_without_a_word(self, systemctl):
         systemctl("exit 4")
-        with pytest.raises(Refused, match="systemctl start failed: exit status 4"):
+        with pytest.raises(SystemdRefused, match="systemctl start failed: exit status 4"):
             Systemd(run_command).start("a.service")
 
     def test_no_systemctl(self, monkeypatch, tmp_path):

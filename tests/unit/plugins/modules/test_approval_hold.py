@@ -108,7 +108,7 @@ def test_what_was_sent_is_told_though_it_cannot_be_recorded(approve, recorded, m
     def fail(self, approved, unsure):
         raise HoldError("The disk is full.")
 
-    monkeypatch.setattr(approvals.Approvals, "end", fail)
+    monkeypatch.setattr(approvals.ApprovalRecords, "end", fail)
     result = approve(document(event("A")))
     assert (result["approved"], result["warnings"], recorded()) == (["A"], ["The disk is full."], {"A": False})
 
@@ -169,10 +169,10 @@ class TestBounded:
         assert result["failed"] and seconds < 1 and posted == 0 and recorded() == {}
 
     def test_nothing_is_sent_where_recording_took_all_the_time(self, approve, recorded, monkeypatch):
-        begin = approvals.Approvals.begin
+        begin = approvals.ApprovalRecords.begin
         clocks = []
         monkeypatch.setattr(approvals.Approval, "from_params", self.keep_clock(approvals.Approval.from_params, clocks))
-        monkeypatch.setattr(approvals.Approvals, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
+        monkeypatch.setattr(approvals.ApprovalRecords, "begin", lambda self, ids: (begin(self, ids), clocks[0].sleep(4.5)))
         assert "No time was left" in approve(document(event("A")), timeout=5)["msg"]
         assert approve.posted == [] and recorded() == {}
 

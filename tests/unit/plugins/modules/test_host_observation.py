@@ -89,7 +89,7 @@ class Scene:
     def look(self, **params):
         self.reads.clear()
         machine = Machine(lambda *_args, **_more: None, monotonic=lambda: self.now, sleep=self.sleep)
-        return _host_look.Look(dict(self.params, **params), machine).run()
+        return _host_look.HostLook(dict(self.params, **params), machine).run()
 
 
 @pytest.fixture(name="scene")

@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import rea
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties import azure_load_balancer as words
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Record, RecordedEvent
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role, read_settings
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.load_balancer import judge
@@ -267,7 +267,7 @@ def test_what_could_be_read_is_the_observation():
 
 def test_records_are_those_of_the_host():
     def record(name, **more):
-        return Record("azure_address", {"pool": POOL, "address": name}, {"E1": Entry("2026-11-24T12:00:00Z")}, **more)
+        return Record("azure_address", {"pool": POOL, "address": name}, {"E1": RecordedEvent("2026-11-24T12:00:00Z")}, **more)
 
     machine = MachineObservation(KEY, {}, [record("a"), record("b"), record("c", for_server="a")])
     assert [found.subject["address"] for found, _machine in PROVIDER.records(SETTINGS, {KEY: machine})] == ["a", "c"]
@@ -278,7 +278,7 @@ def test_a_host_is_known_in_any_spelling(known):
     settings = settings_of("azure_load_balancer", {**ENTRY, **known}, "web1")
     (place,) = traffic(address(ip_address="2001:db8::4"), address("b", ip_address="2001:db8::5"), settings=settings).places
     assert place.member == "a"
-    record = Record("azure_address", {"pool": POOL, "address": "a"}, {"E1": Entry("2026-11-24T12:00:00Z")}, for_server="2001:db8::4")
+    record = Record("azure_address", {"pool": POOL, "address": "a"}, {"E1": RecordedEvent("2026-11-24T12:00:00Z")}, for_server="2001:db8::4")
     assert [found for found, _machine in PROVIDER.records(settings, {KEY: MachineObservation(KEY, {}, [record])})] == [record]
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import addresses_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Entry, MachineObservation, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Record, RecordedEvent
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -171,7 +171,7 @@ def test_looks_and_acts():
 
 def test_records():
     subject = {"context": "http", "upstream": "shop", "server": ONE, "file": UP}
-    record = Record("nginx_server", subject, {"E1": Entry("2026-11-24T03:00:00Z", {})})
+    record = Record("nginx_server", subject, {"E1": RecordedEvent("2026-11-24T03:00:00Z", {})})
     machine = MachineObservation("lb1 nginx", look(out()), [record])
     assert [found for found, _machine in NGINX.records(settings(), {"lb1 nginx": machine})] == [record]
     assert list(NGINX.records(settings(server=TWO), {"lb1 nginx": machine})) == []

@@ -906,7 +906,7 @@ class TestHealthSite:
             return {"failed": True, "msg": "lost"} if name == "microsoft.iis.website" else {"site": [{"name": "Health", "state": shown.pop(0)}]}
 
         iis = windows_iis.WindowsIis(types.SimpleNamespace(boot="1", module=module, monotonic=lambda: 0.0))
-        with pytest.raises(_iis.Refused, match="was not stopped: lost") if is_refused else contextlib.nullcontext():
+        with pytest.raises(_iis.IisRefused, match="was not stopped: lost") if is_refused else contextlib.nullcontext():
             iis.stop((_iis.SITE, "Health"))
 
     @pytest.mark.parametrize("state, is_refused", [("Running", True), ("StopPending", False), ("Stopped", False)])
@@ -917,7 +917,7 @@ class TestHealthSite:
         found = types.SimpleNamespace(name="Shop", status=state, start="2", dependents=())
         host = types.SimpleNamespace(boot="1", forget=lambda: None, look=lambda: types.SimpleNamespace(services=[found]), tell_service=tell)
         services = windows_services.WindowsServices(host)
-        with pytest.raises(_systemd.Refused, match="Shop was not told to stop: The answer was lost") if is_refused else contextlib.nullcontext():
+        with pytest.raises(_systemd.SystemdRefused, match="Shop was not told to stop: The answer was lost") if is_refused else contextlib.nullcontext():
             services.stop("Shop")
 
     def test_an_action_that_no_windows_host_has_is_a_problem_of_the_look(self, host):
@@ -938,11 +938,11 @@ class TestDocumented:
     )
     def test_services(self, status, active_state):
         for told in status:
-            unit = windows_services._unit("a", windows.Service("A", str(told), "Automatic", ()))
+            unit = windows_services._unit("a", windows.WindowsServiceState("A", str(told), "Automatic", ()))
             assert (unit.name, unit.active_state, unit.load_state) == ("A", active_state, "loaded")
         # System.ServiceProcess.ServiceStartMode
         for start in ("Disabled", 4):
-            assert windows_services._unit("a", windows.Service("A", "Stopped", str(start), ())).load_state == "disabled"
+            assert windows_services._unit("a", windows.WindowsServiceState("A", "Stopped", str(start), ())).load_state == "disabled"
 
     def test_connections(self):
         # System.Net.NetworkInformation.TcpState
