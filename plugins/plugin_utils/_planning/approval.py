@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     PATIENCE,
     Drain,
     drain_until,
+    is_borne_with,
     is_fresh,
     readiness,
     silent_for,
@@ -89,7 +90,7 @@ def _doubt(event: Event, observed: Observed) -> str | None:
     if empty:
         # The same name may occur in several sets. A host that answers without a document is prepared, but that is no basis for an approval.
         return f"waits for {', '.join(empty)}, whose metadata service answered with an empty body: another VM of that name may be meant"
-    unmet = [host.name for host in observed.hosts.values() if host.is_unmet and silent_for(host, observed.now) < PATIENCE]
+    unmet = [host.name for host in observed.hosts.values() if host.is_unmet and is_borne_with(host, observed)]
     if unmet and event.prepares:
         return f"waits up to {PATIENCE:g} s for {', '.join(unmet)}, which was not reached yet: it may be one machine with {' or '.join(event.members)}"
     if not event.strangers:
@@ -125,7 +126,9 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
     """
     judged = Approvals()
     leaving = set(leaving)
-    for event in observed.events.values():
+    # A host approves one event in a pass. None keeps another from it for long: neither one that an earlier run has approved, which a run of one step would
+    # approve again each time, nor one of which that has just failed.
+    for event in sorted(observed.events.values(), key=lambda event: (event.approved, event.refused_since is not None)):
         if not event.standing or not event.members:
             continue
         taken = {**steps, **judged.steps}

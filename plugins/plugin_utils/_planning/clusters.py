@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import PATIENCE, is_deleted, is_given_back, silent_for
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_borne_with, is_deleted, is_given_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import must_yield
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -72,9 +72,8 @@ def _may_have_been_taken_out(host: Host, observed: Observed) -> bool:
     """Whether a run that was killed may have taken it out: this one has never read its records, and may do so soon, or an event may name it."""
     if host.memory.boot_id or host.fatal or host.settings.may_be_off:
         return False
-    seconds = silent_for(host, observed.now)
     may_be_named = not host.resource_name and any(event.standing and event.strangers for event in observed.events.values())
-    return may_be_named or (seconds < PATIENCE if observed.run.wait else seconds == 0)
+    return may_be_named or is_borne_with(host, observed)
 
 
 def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:

@@ -344,6 +344,12 @@ def silent_for(host: Host, now: float) -> float:
     return stood_for(host.silent_since, now)
 
 
+def is_borne_with(host: Host, observed: Observed) -> bool:
+    """Whether this run still waits for a host that it cannot read. One of one step looks twice, and the next knows nothing of that."""
+    seconds = silent_for(host, observed.now)
+    return seconds < PATIENCE if observed.run.wait else seconds == 0
+
+
 def failing_for(host: Host, events: Sequence[Event], now: float) -> float:
     """Seconds for which the host's steps have failed, or the approvals of one of these events on any host."""
     since = [host.failing_since, *(event.refused_since for event in events)]

@@ -776,6 +776,29 @@ def test_an_approval_that_fails_is_tried_again():
     model.until(lambda outcome: model.posted, 3)
 
 
+@pytest.mark.parametrize("wait", [True, False], ids=["waits", "one step"])
+def test_an_approval_that_always_fails_keeps_no_other_event_from_its_own(wait):
+    model = Model()
+    approve = model._approve_event
+
+    def refuse(name, step):
+        if step["event_ids"] == ["e1"]:
+            model.results[name]["failure"] = {"pass": model.number, "message": "status 400"}
+        else:
+            approve(name, step)
+
+    model._approve_event = refuse
+    for event_id in ("e1", "e2"):
+        model.announce(event_id, "web1")
+    for _run in range(1 if wait else 4):
+        model.killed()
+        model.run.update(wait=wait, look_twice=not wait)
+        for _pass in range(12 if wait else 4):
+            if model.go()["finished"] and not model.outcome["once_more"]:
+                break
+    assert {event_id for _at, event_id, _by in model.posted} == {"e2"}
+
+
 @pytest.mark.parametrize("skew", [0, 3600, -3600])
 def test_readiness_holds_for_a_short_while_by_the_clock_of_the_host_that_approves(skew):
     model = Model(hosts=3)
@@ -2312,6 +2335,25 @@ class TestOnePass:
         assert model.in_rotation("web1") == ["lb1"]
         assert result(outcome, "e1")["outcome"] == "in_progress"
         assert self.run(model)["events"] == []
+
+    def test_an_event_that_is_approved_again_each_time_keeps_no_other_from_it(self):
+        model = Model()
+        for event_id in ("e1", "e2"):
+            model.announce(event_id, "web1")
+        for _minute in range(4):
+            self.run(model)
+            model.now += 60
+        assert {event_id for _at, event_id, _by in model.posted} == {"e1", "e2"}
+
+    def test_a_target_that_is_off_keeps_no_event_from_its_approval(self):
+        """Nobody knows its name in Azure, and no run knows for how long it has been so."""
+        model = Model(hosts=2)
+        model.hosts["web2"]["silent"] = True
+        model.announce("e1", "web1")
+        for _minute in range(4):
+            self.run(model)
+            model.now += 60
+        assert model.posted != []
 
     def test_one_look_is_not_enough(self):
         model = Model()
