@@ -326,7 +326,7 @@ OF_VERSIONS = re.compile(r"2017-03-01(?:\D{1,60}\d{4}-\d\d-\d\d){2,}")
 )
 def test_each_list_has_all_that_the_code_knows(pattern, word, known, places):
     """In options, on pages and in the simulator: whoever adds one in _events.py is told where else it stands."""
-    folders = tuple(ROOT / name for name in ("plugins", "roles", "docs", "playbooks"))
+    folders = tuple(ROOT / name for name in ("plugins", "roles", "docs", "playbooks", "extensions"))
     texts = {path: path.read_text() for path in FILES if path.suffix in (".py", ".yml", ".md") and any(path.is_relative_to(folder) for folder in folders)}
     found = {(path, tuple(re.findall(word, listed))) for path, text in texts.items() for listed in pattern.findall(re.sub(r"\b[CV]\(", "", text))}
     lists = [(path, listed) for path, listed in found if listed[1] == known[1]]
