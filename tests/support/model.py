@@ -36,7 +36,7 @@ def iso(at):
 
 
 def copied(value):
-    """A copy that shares nothing with what JSON knows. Every pass of every test makes some: this takes a twentieth of the time of copy.deepcopy."""
+    """A copy that shares nothing with what JSON knows. Every pass of every test makes some: this takes a third of the time of copy.deepcopy."""
     return marshal.loads(marshal.dumps(value, 2))
 
 
