@@ -175,7 +175,7 @@ class HealthAnswers(Driver[SeenAnswer]):
             record = new_record(
                 KIND,
                 subject_of(action.name, action.on),
-                self._found(record),
+                self._found(record, events),
                 {"state": FAILING},
                 events,
                 boot_id=self._boot_id,
@@ -196,7 +196,7 @@ class HealthAnswers(Driver[SeenAnswer]):
             return
         if record is None:
             raise AssertionError("all other conditions are those of a hold")
-        record = dict(record, events=events, found=self._found(record))
+        record = dict(record, events=events, found=self._found(record, events))
         if condition == CHANGING_STILL:
             hold.waiting_for = hold.seen.told
             if record["phase"] == RESTORING:
@@ -241,11 +241,15 @@ class HealthAnswers(Driver[SeenAnswer]):
                     return
         yield None
 
-    def _found(self, record: Record | None) -> dict[str, Any]:
-        """What was found. An answer that did not pass before the hold may have since, if it is slow to fail: then this tells it."""
+    def _found(self, record: Record | None, events: Events) -> dict[str, Any]:
+        """What was found. An answer that did not pass before the hold may have since, if it is slow to fail: then this tells it.
+
+        Where a run has seen it pass (C(passed) of the details of an event), what was handed over since may make it fail.
+        """
         found = dict(record["found"]) if record else {"state": PASSING}
         if record is None or not may_have_passed(found):
-            passes = self._passes()
+            passed = any((entry.get("details") or {}).get("passed") is True for entry in events.values())
+            passes = passed or self._passes()
             found.update({} if passes is None else {"passed": passes})
         return found
 

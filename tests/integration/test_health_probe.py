@@ -9,6 +9,7 @@ HAProxy gets no command from us. Its checks alone decide, and the load tells wha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -28,6 +29,7 @@ from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
 from tests.support.simulator import Simulator
 from tests.support.site import Site, until_said
+from tests.support.web import Web
 from tests.support.world import reserve_port
 
 pytestmark = pytest.mark.timeout(300)
@@ -217,6 +219,39 @@ def test_a_url_at_which_nobody_answers_proves_nothing(make_site):
         time.sleep(6)
         site.kill(process)
         assert site.simulator.event(event_id)["Approvals"] == [] and (site.folder / "another").exists()
+
+
+# The plan alone, with a run that is killed: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.
+@pytest.mark.long
+def test_what_is_handed_over_first_may_make_the_answer_fail(make_site):
+    """As a member of Patroni that leads no more answers the probe with 503. It has passed before, so the url is the right one."""
+    site = make_site()
+    standby, file = site.folder / "standby", site.file("web1")
+    for name, state in (("out", "touch"), ("back", "absent")):
+        (site.folder / f"{name}.yml").write_text(
+            f"- ansible.builtin.file: {{path: {standby}, state: {state}}}\n- ansible.builtin.set_fact: {{graceful_azure_done: true}}\n"
+        )
+
+    class Role(Web):
+        @property
+        def status(self):
+            return 503 if standby.exists() or file.exists() else 200
+
+        @status.setter
+        def status(self, _status):
+            pass
+
+    with contextlib.closing(Role("HTTP/1.0")) as role:
+        site.write(web1={"url": f"http://127.0.0.1:{role.port}/"})
+        inventory = json.loads(site.inventory.read_text())
+        leader = {"type": "tasks", "name": "leader", **{name: str(site.folder / f"{name}.yml") for name in ("out", "back")}}
+        inventory["all"]["children"]["web"]["hosts"]["web1"]["graceful_azure_duties"].insert(0, leader)
+        site.inventory.write_text(json.dumps(inventory))
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        run = site.run(handle_events_timeout=patient(60))
+    assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
+    assert len(site.simulator.event(event_id)["Approvals"]) == 1 and not file.exists() and not standby.exists()
+    assert "was not seen to pass" not in run.output and "until it has passed" not in run.output, run.output
 
 
 # The plan alone: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.

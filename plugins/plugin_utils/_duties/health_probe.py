@@ -533,6 +533,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(result, condition),
+        passes=answer["condition"] == "none" and passes_at_url(result) is True,
         untold=not_passing(result) or "",
         wrong=why_stuck(result, url),
         by_others=seen_out(label, result, url),

@@ -170,6 +170,11 @@ class Host(Lasting):
         return reasons(Kind.MISTAKE, (place.wrong for place in self.places))
 
     @property
+    def untold(self) -> list[str]:
+        """Sentences: why nobody could tell that it is out. Where its health answer has passed, what was handed over since may make it fail."""
+        return [] if self.probe_passed else [place.untold for place in self.places if place.untold]
+
+    @property
     def notes(self) -> list[str]:
         return [place.note for place in self.places if place.note]
 

@@ -46,6 +46,8 @@ class Lasting:
     failure: str | None = None  # why its last step failed
     absent: dict[str, list[float]] = field(default_factory=dict)  # per event: when documents without it were read, the last two that C(is_over) counts
     held_since: dict[str, float] = field(default_factory=dict)  # per event: since when it is out for it
+    # Whether its health answer was seen to pass. What is handed over before its balancers may make it fail.
+    probe_passed: bool = False
     answer: str | None = None  # why it did not answer while it served, empty if it did, None if it was not asked
 
 

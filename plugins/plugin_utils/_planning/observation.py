@@ -86,6 +86,7 @@ def observe(document: Document) -> Observed:
         host.fatal_since = _since(host.fatal, host.memory.fatal_since, now)
         _note_answer(host, document.run.check)
         _note_heard(host)
+        _note_passed(host)
         _note_lost_records(host, events)
         _note_lost_duties(host, events)
         _take_result(host, events, document)
@@ -243,6 +244,11 @@ def _note_heard(host: Host) -> None:
         host.heard.update(set(host.ports).difference(uncounted))
     if host.events or host.held_ids:
         host.heard.update(host.memory.heard)
+
+
+def _note_passed(host: Host) -> None:
+    """Note whether its health answer passes, or has in this run. The records have told of earlier ones."""
+    host.probe_passed = host.probe_passed or host.memory.probe_passed or any(place.passes for place in host.places)
 
 
 def _note_lost_records(host: Host, events: dict[str, Event]) -> None:

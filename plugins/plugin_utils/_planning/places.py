@@ -101,6 +101,7 @@ class Place:
     still_out: str = ""  # sentence: what is still to be put back, if its type says that of each place
     stays: str = ""  # sentence: why nothing can take it out
     wrong: str = ""  # sentence: why it never counts as out, although it was taken out, until a person mends something
+    passes: bool = False  # whether what its balancer asks was just asked, and passes, and nothing makes it fail
     untold: str = ""  # sentence: why nobody could tell that it is out, or why it gets nothing already
     # The type of duty that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it

@@ -64,6 +64,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                 if not _is_approval(record):
                     held.add(fold(event_id))
                 _recall_answer(host, entry.details)
+                host.probe_passed |= entry.details.get("passed") is True
                 host.heard |= heard_by(record.kind, record.name, entry.details, host.ports)
                 event = _recall_event(events, event_id, entry.details, clock, _is_approval(record))
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])

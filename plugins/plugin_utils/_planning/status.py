@@ -172,7 +172,7 @@ def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
         yield "udp", f"UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
     if not run.check and any(event.prepares for event in host.events):
         # In check mode, it is a mistake that nobody could tell that the host is out.
-        yield from (("untold", place.untold) for place in host.places if place.untold)
+        yield from (("untold", sentence) for sentence in host.untold)
     yield from (("doubts", sentence) for sentence in host.traffic.doubts)
     unchecked = unchecked_places(host)
     if unchecked:

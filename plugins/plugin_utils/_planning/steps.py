@@ -29,6 +29,8 @@ class Step(NamedTuple):
         kept: Json = {"unanswered": host.unanswered, "asked": host.settings.restore_service.ask} if host.unanswered else {}
         if host.ports:
             kept["heard"] = sorted(host.heard)
+        if host.probe_passed:
+            kept["passed"] = True
         if self.variables.get("idle") is False:
             kept["idle"] = False
         # In these backends the host's name is the host's. In others it is another machine's.

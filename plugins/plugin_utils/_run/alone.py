@@ -202,7 +202,7 @@ class RolePass:
 
     def warnings(self) -> list[str]:
         """What a run would warn of before it takes the host out."""
-        found = [f"{self.name}: {place.untold}" for place in self.host.places if place.untold] if self.goes_out else []
+        found = [f"{self.name}: {sentence}" for sentence in self.host.untold] if self.goes_out else []
         return [sentence for sentence in found if sentence not in self.last["warned"]]
 
     def wait_for(self, result: RoleResult) -> None:

@@ -77,6 +77,7 @@ class Host:
         self.state_dir = str(folder / "state")
         self.switch = folder / "switch"
         self.boot, self.now = "boot-1", 100.0
+        self.details = {}
         if kind == "in":
             self.switch.write_text("serves\n")
 
@@ -87,7 +88,7 @@ class Host:
 
     def hold(self, *events, state="present", store=None, dry=False, passes=None):
         store = store or Store(self.state_dir, dry=dry)
-        request = Request(state == "present", list(events) or None)
+        request = Request(state == "present", list(events) or None, details=self.details)
         driver = HealthAnswers(
             store, request, self.action() if state == "present" else None, lambda record: action_of(record, None, run_command),
             self.boot, dry=dry, clock=lambda: self.now, passes=lambda: passes,
@@ -190,6 +191,15 @@ def test_what_fails_already_is_left_alone(host):
     assert not host.hold("A") and not host.records
     assert host.answers[0]["condition"] == "already_out"
     assert not host.release("A") and host.fails
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("told", [True, False, None])
+def test_a_run_that_has_seen_the_url_pass_tells_it(host, told):
+    """What was handed over since may make it fail."""
+    host.details = {"a": {} if told is None else {"passed": told}}
+    host.hold("A", passes=False)
+    assert host.answers[0]["found"] == {"state": "passing", "passed": told is True}
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
