@@ -47,7 +47,7 @@ class ApprovalRecords:
     """Records which events are approved. Each step locks the folder. The lock is free while the request is sent."""
 
     def __init__(self, store: Any, request: Request) -> None:
-        self.store, self.reason, self.details = store, request.reason, request.details
+        self.store, self.request, self.reason, self.details = store, request, request.reason, request.details
         self.added: list[str] = []
         self.unsure: set[str] = set()
 
@@ -71,7 +71,7 @@ class ApprovalRecords:
 
     def _write(self, event_ids: list[str], posted: bool, forgotten: Collection[str] = ()) -> None:
         details = {fold(event_id): dict(self.details.get(fold(event_id)) or {}, posted=posted) for event_id in event_ids}
-        Engine(Approved(self.store, forgotten), self.store, Request(True, event_ids, self.reason, details)).step()
+        Engine(Approved(self.store, forgotten), self.store, Request(True, event_ids, self.reason, details, self.request.now)).step()
 
 
 def argument_spec() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def approve(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
     approval = Approval.from_params(client, params)
     approval.now = machine.clock()
-    record = ApprovalRecords(machine.store(), Request.from_params(dict(params, state="present")))
+    record = ApprovalRecords(machine.store(), machine.request(dict(params, state="present")))
     begin = record.begin if params["record"] else None
     try:
         approved, not_approved, warnings = approval.send(machine.check_mode, begin, deadline, params["ready_until"])

@@ -90,10 +90,19 @@ class Request:
         self.event_ids = event_ids
         self.reason = reason
         self.details = details or {}
-        self.now = now or utc_now()
+        self._now = now or utc_now()
+        self._tell_now: Callable[[], str] | None = None
+
+    @property
+    def now(self) -> str:
+        """The time of this request, by the clock of the machine on which the record lies. Another machine's is asked when it is needed."""
+        if self._tell_now:
+            self._now, self._tell_now = self._tell_now(), None
+        return self._now
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Request:
+    def from_params(cls, params: Mapping[str, Any], tell_now: Callable[[], str] | None = None) -> Request:
+        """C(tell_now): the clock of the machine on which the record lies, if that is another one."""
         present = params["state"] == "present"
         ids = params["event_ids"]
         if ids is None and present:
@@ -112,7 +121,9 @@ class Request:
             if not is_json(detail):
                 raise ValueError("event_details[%r] cannot be written as JSON." % event_id)
             details[fold(event_id)] = detail
-        return cls(present, ids, params["reason"], details)
+        request = cls(present, ids, params["reason"], details)
+        request._tell_now = tell_now
+        return request
 
     def added_to(self, events: Events) -> Events:
         """The events of a record, with those of this request added.
@@ -575,8 +586,9 @@ def is_json(value: object) -> bool:
     return True
 
 
-def utc_now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def utc_now(at: float | None = None) -> str:
+    """The time now, or C(at) in seconds since 1970, as records have it."""
+    return datetime.datetime.fromtimestamp(time.time() if at is None else at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _make_folder(state_dir: str) -> None:

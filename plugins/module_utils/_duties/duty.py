@@ -48,7 +48,7 @@ def holding(
     required_if = [("state", "present", ("event_ids", *needs)), *conditions.pop("required_if", ())]
 
     def run(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
-        return machine.take(lambda: hold(params, machine, Request.from_params(params)))
+        return machine.take(lambda: hold(params, machine, machine.request(params)))
 
     return Call(spec, run, errors, dict(conditions, required_if=required_if))
 

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_in, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
@@ -223,7 +223,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         problem=problem,
         state_dir_problem=_state_dir_problem(health, machine.state_dir),
         clock=health.clock(),
-        time=utc_now(),
+        time=machine.now(),
     )
 
 

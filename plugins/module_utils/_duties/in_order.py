@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _act(each: Mapping[str, Any], machine: Machine, where: str) -> tuple[Duty, A
     }
     more = {key: each[key] for key in MORE if each.get(key) is not None}
     least_of(more, where + ".")
-    act = Act(Request.from_params(params), check_seconds("timeout", each.get("timeout") or 0.0), **more)
+    act = Act(machine.request(params), check_seconds("timeout", each.get("timeout") or 0.0), **more)
     return read(each.get("duty"), type(machine), where + ".duty").on(machine), act
 
 

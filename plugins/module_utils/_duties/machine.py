@@ -10,7 +10,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, Store
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, Request, Store, utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -114,6 +114,14 @@ class Machine:
     def clock(self) -> Callable[[], float]:
         """Its clock, in seconds since 1970."""
         return time.time
+
+    def now(self) -> str:
+        """The time by its clock, as its records have it."""
+        return utc_now()
+
+    def request(self, params: Mapping[str, Any]) -> Request:
+        """To put or release holds on it."""
+        return Request.from_params(params)
 
     def answers(self, asked: Mapping[str, Any], seconds: float) -> str | None:
         """None if the port and the URL answer, otherwise why not."""

@@ -20,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, Request, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.modules import (
@@ -157,6 +157,12 @@ class WindowsMachine(Machine):
 
     def clock(self) -> Callable[[], float]:
         return clock_of(self._windows)
+
+    def now(self) -> str:
+        return utc_now(self.clock()())
+
+    def request(self, params: Mapping[str, Any]) -> Request:
+        return Request.from_params(params, self.now)
 
     def answers(self, asked: Mapping[str, Any], seconds: float) -> str | None:
         return ask(self._windows, dict(asked), seconds)

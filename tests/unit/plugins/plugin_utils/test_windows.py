@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
+from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, record_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_connections, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute, is_windows, told_by
@@ -137,6 +138,16 @@ class TestServices:
         assert again["boot_id"] != seen["boot_id"]
         assert "Cart is active since the host was booted anew" in again["still_on"]
         assert "out.yml did not run since the host was booted anew" in again["still_on"]
+
+    def test_records_tell_the_time_by_the_hosts_own_clock(self, host):
+        """By which they are read, too."""
+        with host.change() as state:
+            state["clock_ahead"] = -3600.0
+        until_done(Action(host), "service_hold", services=["Cart"], event_ids=["E1"])
+        Action(host).run("task_hold", name=["drained"], event_ids=["E1"], done=True)
+        seen = Action(host, {URI: reply(content=document())}).run("host_observation", resource_name="win1")
+        times = [parse_time(record["events"]["E1"]["since"]).timestamp() for record in seen["holds"]]
+        assert len(times) == 2 and all(abs(parse_time(seen["time"]).timestamp() - at) < 60 for at in times)
 
     def test_one_that_was_disabled_meanwhile(self, host):
         action = Action(host)
