@@ -42,7 +42,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     same_content,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, called, last_part
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, called, last_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,6 @@ INTERFACE = (
     r"/ipConfigurations/(?P<name>[^/?#%\s]+)\Z"
 )
 
-DOWN = "Down"
 # The address has no adminState, or null.
 NOT_SET = "absent"
 

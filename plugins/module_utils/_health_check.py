@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
 
+# Seconds for an answer of the host's own service, once for its port and once for its URL.
+ANSWER_SECONDS = 2.0
 # How long a bare connection to one of many places may take to be there, and to how many places connections are opened at a time.
 CONNECT_SECONDS = 1.0
 AT_ONCE = 200

@@ -21,7 +21,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, clip, parse_time
+from ansible_collections.graceful.azure.plugins.module_utils._events import API_VERSIONS, DEFAULT_API_VERSION, clip, parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ except ImportError:
     HTTPAdapter = HTTPConnection = HTTPConnectionPool = Session = object  # type: ignore[assignment, misc]
 
 DEFAULT_URL = "http://169.254.169.254"
-DEFAULT_API_VERSION = "2020-07-01"
 DEFAULT_REQUEST_TIMEOUT = 10.0
 
 EVENTS_PATH = "/metadata/scheduledevents"

@@ -45,6 +45,8 @@ POOL = (
     r"/backendAddressPools/(?P<name>[^/?#%\s]+)\Z"
 )
 POOL_EXAMPLE = "/subscriptions/S/resourceGroups/RG/providers/Microsoft.Network/loadBalancers/LB/backendAddressPools/POOL"
+# The administrative state of an address in a pool that gets no new connections.
+DOWN = "Down"
 OWNER_OF_EVENTS = (
     r"/subscriptions/[^/?#%\s]+/resourceGroups/[^/?#%\s]+/providers/Microsoft\.Compute/"
     r"(virtualMachines|virtualMachineScaleSets|availabilitySets)/[^/?#%\s]+\Z"

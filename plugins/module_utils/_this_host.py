@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._addresses import n
 from ansible_collections.graceful.azure.plugins.module_utils._connections import counted, udp_among
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask, ask_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS, ask, ask_url
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import check_writable, list_records, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._imds import client_from_params
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 # Seconds between two counts of the connections.
 LOOK_SECONDS = 0.5
-# Seconds for an answer of the host's own service, once for its port and once for its URL.
-ANSWER_SECONDS = 2.0
 
 
 class ThisHost:

@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
     from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 
-ANSWER_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 ERRORS = (ProbeError, ConnectionsError)
 

@@ -21,7 +21,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable, read_files, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options
 
-ANSWER_SECONDS = 2.0
 IDLE_SECONDS = 5.0
 """Seconds between two reads while a look waits for news: each read starts a module on the host."""
 
@@ -49,7 +48,7 @@ class ThisWindowsHost:
         return counted(self._windows, self.params["ports"], self.params["told_apart"])
 
     def ask(self) -> str | None:
-        return ask(self._windows, self.params["ask"], ANSWER_SECONDS)
+        return ask(self._windows, self.params["ask"], _health_check.ANSWER_SECONDS)
 
     def facts(self) -> Json:
         seen = self._windows.look(max_age=60.0)

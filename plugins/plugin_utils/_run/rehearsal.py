@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._events import DEFAULT_API_VERSION, EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
@@ -42,7 +42,6 @@ POOL_EVERY = 10.0
 """Seconds between two looks at the others of a pool that no balancer tells, while a host is out."""
 WHEN_OTHERS_SERVE = "run it again when enough others are in service"
 NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
-VERSION = "2020-07-01"
 STAGES = ("out", "drained", "approved", "back")
 REQUESTS = "requests to its backends"
 """A column that is there if anybody tells it of any host."""
@@ -210,7 +209,7 @@ def service_line(name: str, real: Json) -> str:
     if real.get("failed") or real.get("unreachable") or "events" not in real:
         return f"{name}: its metadata service could not be read: {real.get('msg') or 'no answer'}"
     called = f", this VM is {real['resource_name']}" if real.get("resource_name") else ""
-    return f"{name}: its metadata service answers (version {VERSION}{called}, document {real['document_incarnation']}), no event stands"
+    return f"{name}: its metadata service answers (version {DEFAULT_API_VERSION}{called}, document {real['document_incarnation']}), no event stands"
 
 
 def preview_lines(name: str, looks: Iterable[Json], options: Options, settings: Json) -> Iterator[str]:

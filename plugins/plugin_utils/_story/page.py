@@ -50,7 +50,7 @@ MEANINGS = {
 OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
 MOST_NAMES = 3
 MOST_SENTENCES = 6
-WHOLE = 2.0
+CLOCKS_DIFFER = 2.0
 """Seconds by which the service's clock may differ without a word. C(NotBefore) has whole seconds."""
 BY_EARLIER = "from the earlier report"
 
@@ -325,7 +325,7 @@ class _Event:
         """When it may start, by the service's clock, and what to know of that."""
         own, ahead = seconds(self._event["not_before"]), self._event.get("service_ahead") or 0.0
         if own is not None:
-            return own, f"the service's clock is {abs(ahead):g} s {'ahead' if ahead > 0 else 'behind'}" if abs(ahead) >= WHOLE else ""
+            return own, f"the service's clock is {abs(ahead):g} s {'ahead' if ahead > 0 else 'behind'}" if abs(ahead) >= CLOCKS_DIFFER else ""
         told = seconds(self._earlier.get("not_before"))
         return told, BY_EARLIER if told is not None else "it had started" if self._event["started"] is not None else ""
 

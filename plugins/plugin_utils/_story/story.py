@@ -34,7 +34,7 @@ FAULTS = ("needs_person", "unobserved")
 UNFINISHED = IN_PROGRESS
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
-WHOLE = 1.0
+TOO_EARLY = 1.0
 """Seconds by which a time in a record may be too early."""
 OF_MEMORY = {
     "event_type": "event_type",
@@ -137,7 +137,7 @@ def add(story: Story, passed: PassLine, memory: Json) -> bool:
         held = held_since(name, passed, memory)
         if (story["steps"].get(name) or {}).get("role") == "load_balancer":
             # This run took it out after the former pass. Records have whole seconds.
-            held = {key: max(since, former) if since > former - WHOLE else since for key, since in held.items()}
+            held = {key: max(since, former) if since > former - TOO_EARLY else since for key, since in held.items()}
         _add_act(story, name, results.get(name) or {}, passed, held, remembered)
         _add_out(host, decision, {} if of_host.get("in_rotation") else held, now)
     _add_events(story, passed, remembered)

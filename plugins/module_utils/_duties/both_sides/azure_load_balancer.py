@@ -10,16 +10,13 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import POOL, POOL_EXAMPLE, in_rotation, normal_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, in_rotation, normal_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes, Specs
-
-# The administrative state of an address that gets no new connections.
-DOWN = "Down"
 
 OPTIONS: Specs = {
     "pool": {"type": "str", "required": True, "means": "give the resource id of the backend address pool"},
