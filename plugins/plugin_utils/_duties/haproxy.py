@@ -160,7 +160,7 @@ def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collecti
     When the hold was put, the settings may have named more backends. There, another machine may have the name, so the record must name one of the
     addresses of the host's servers (C(addresses)).
     """
-    if (record.for_server or record.subject.get("server")) != settings["server"]:
+    if record.server != settings["server"]:
         return False
     backends = settings["backends"]
     return not backends or record.subject.get("backend") in backends or (record.leads_to or {}).get("address") in addresses
@@ -168,8 +168,9 @@ def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collecti
 
 def _names_host(settings: BalancerSettings, record: Record) -> bool:
     """Whether a record says that its server was taken out for the host, in whatever backend and wherever it leads."""
-    is_its = (record.for_server or record.subject.get("server")) == settings["server"]
-    return is_its and any(entry.details.get("host") == settings["host"] for entry in record.events.values() if settings.get("host"))
+    return record.server == settings["server"] and any(
+        entry.details.get("host") == settings["host"] for entry in record.events.values() if settings.get("host")
+    )
 
 
 def _without_server(settings: BalancerSettings, machine: MachineObservation) -> list[str]:

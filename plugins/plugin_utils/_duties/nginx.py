@@ -171,8 +171,7 @@ class NginxDuty(ServersDuty):
     def mine(self, settings: BalancerSettings, machine: MachineObservation) -> Iterator[Record]:
         for record in machine.records or ():
             # Whatever the files are that the settings name now: they may have been others when the hold was put.
-            name = record.for_server or record.subject.get("server", "")
-            if record.kind == self.kind and spelled(name) == spelled(settings["server"]):
+            if record.kind == self.kind and spelled(record.server) == spelled(settings["server"]):
                 yield record
 
     def ask_for(self, options: Options, settings: BalancerSettings) -> None:

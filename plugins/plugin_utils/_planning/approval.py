@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     readiness,
     silent_for,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, nobody_can_count, yields_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, kept_by, must_yield, nobody_can_count, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
@@ -219,7 +219,7 @@ def _unsafe(event: Event, observed: Observed, leaving: set[str], going: set[str]
             return host.name, no(*host.blind, until=yields_at(host, [event]))
         short = below_minimum(host, observed.hosts, leaving | set(event.members))
         if short:
-            return host.name, no(short, until=yields_at(host, [event]) if short.kind is Kind.MINIMUM else None)
+            return host.name, kept_by(short, host, [event])
         turn = wait_unprepared(host, event, observed, going)
         if turn:
             return host.name, no(turn, until=yields_at(host, [event]))

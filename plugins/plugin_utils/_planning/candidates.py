@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     readiness,
     unanswered,
 )
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, must_yield, yields_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum, kept_by, must_yield, yields_at
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step, step
@@ -186,7 +186,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
             steps[name] = _drain(host, events, observed, first=True)
             continue
         if short:
-            waiting.update(((name, event.key), no(short, until=yields_at(host, events) if short.kind is Kind.MINIMUM else None)) for event in events)
+            waiting.update(((name, event.key), kept_by(short, host, events)) for event in events)
             continue
         leaving.add(name)
         if least is not None and host.not_counted_yet and observed.document.number == 1:

@@ -161,6 +161,11 @@ class Record:
     marked: bool = False  # whether there is no record, and what was changed tells this
 
     @property
+    def server(self) -> str:
+        """The balancer's server for which it is held, if it is about one: that itself, or one that it went out with."""
+        return self.for_server or self.subject.get("server") or ""
+
+    @property
     def name(self) -> str:
         """The name of what is held; empty if it has none."""
         name: str | None = self.subject.get("name")

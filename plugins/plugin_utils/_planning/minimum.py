@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import ask
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CHANGED, HELD, MAINTENANCE, NOBODY, Group, Place
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -71,6 +71,11 @@ def below_minimum(host: Host, hosts: dict[str, Host], leaving: Collection[str], 
 def nobody_can_count(host: Host) -> bool:
     """Whether some servers must stay in service, and a balancer of the host cannot be read, so that nobody knows which would."""
     return bool(host.blind) and not asks_for_none(host.settings.min_in_service)
+
+
+def kept_by(short: Reason, host: Host, events: Iterable[Event]) -> Verdict:
+    """That a host waits. C(short): what C(below_minimum) says. That too few would stay counts until the minimum yields."""
+    return no(short, until=yields_at(host, events) if short.kind is Kind.MINIMUM else None)
 
 
 def _out_of(group: Group, hosts: Mapping[str, Host]) -> dict[str, Json]:
