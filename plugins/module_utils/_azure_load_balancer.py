@@ -613,7 +613,7 @@ class PoolAddresses(Driver[Address]):
             # A change that failed may show the state that was wanted all the same. Only another write mends that.
             if _is_state(address.state, state) and not address.failed:
                 if not address.settled:
-                    hold.waiting_for = "Azure is still changing %s" % pool
+                    hold.waiting_for = _still_changing(pool)
                 return address.settled
             # Another run may have taken out another address since, and Azure takes this write only if nobody has changed what was read here.
             short = self._short(pool, name, body) if state == DOWN and not written else None
@@ -637,7 +637,7 @@ class PoolAddresses(Driver[Address]):
             hold.acted = True
             written += 1
             if operation is not None and not self._pools.follow(operation, pool, self._seconds):
-                hold.waiting_for = "Azure is still changing %s" % pool
+                hold.waiting_for = _still_changing(pool)
                 hold.seen = address._replace(state=state, settled=False)
                 return False
             # What counts is what Azure shows now.
@@ -692,6 +692,10 @@ class PoolAddresses(Driver[Address]):
 
     def conflict(self, hold: Hold[Address]) -> str:
         return "somebody else set %s in %s to %s: it was left as it is" % (hold.seen.name, hold.seen.pool, hold.seen.state)
+
+
+def _still_changing(pool: str) -> str:
+    return "Azure is still changing %s" % pool
 
 
 def _is_state(one: str, other: str) -> bool:

@@ -371,14 +371,17 @@ def scan_records(state_dir: str) -> tuple[list[Record], list[HoldError]]:
     return records, problems
 
 
+def _unreadable(path: str, why: str) -> HoldError:
+    return HoldError("The record %s cannot be read: %s. %s" % (path, why, NOTHING_TOUCHED), path)
+
+
 def read_record(path: str, missing_ok: bool = False) -> Record | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENOENT and missing_ok:
             return None
-        why = "it is a symbolic link" if error.errno == errno.ELOOP else _why(error)
-        raise HoldError("The record %s cannot be read: %s. %s" % (path, why, NOTHING_TOUCHED), path) from error
+        raise _unreadable(path, "it is a symbolic link" if error.errno == errno.ELOOP else _why(error)) from error
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -387,7 +390,7 @@ def read_record(path: str, missing_ok: bool = False) -> Record | None:
             raise _damaged(path, "it belongs to user id %d" % status.st_uid)
         data = _read_all(fd)
     except OSError as error:
-        raise HoldError("The record %s cannot be read: %s. %s" % (path, _why(error), NOTHING_TOUCHED), path) from error
+        raise _unreadable(path, _why(error)) from error
     finally:
         os.close(fd)
     if len(data) > SIZE_LIMIT:

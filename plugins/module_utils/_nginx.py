@@ -322,14 +322,15 @@ class Nginx:
 
     def hang_up(self) -> None:
         """Tell the master to reload."""
+        ended = NginxError("The master process %d of nginx has ended." % self.pid)
         if started_ticks(self.pid, self._proc) != self.started:
-            raise NginxError("The master process %d of nginx has ended." % self.pid)
+            raise ended
         try:
             os.kill(self.pid, signal.SIGHUP)
         except PermissionError:
             raise NginxError("User id %d may not signal nginx (process %d): set ansible_become: true for that machine." % (os.geteuid(), self.pid)) from None
         except ProcessLookupError:
-            raise NginxError("The master process %d of nginx has ended." % self.pid) from None
+            raise ended from None
 
     def _program(self, pid: int) -> str:
         """The program that a process runs."""

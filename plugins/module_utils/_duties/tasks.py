@@ -47,7 +47,7 @@ class TasksDuty(Duty):
         if record is None:
             return self.seen(IN, None, busy=["%s has not run" % self.given["out"]], details=details)
         if not record["done"]:
-            return self.seen(CHANGING, None, busy=["%s has not run to its end" % self.given["out"]], held_by=holders(record), details=details)
+            return self.seen(CHANGING, None, busy=[_unfinished(self.given["out"])], held_by=holders(record), details=details)
         if not self.brings_traffic and record.get("boot_id") != self.machine.boot_id():
             again = "%s did not run since the host was booted anew" % self.given["out"]
             return self.seen(IN, None, busy=[again], held_by=holders(record), why=[again], details=details)
@@ -60,13 +60,17 @@ class TasksDuty(Duty):
         told = put(store, act.request, [self.record], act.done, boot_id)
         is_there = told["done"] if act.request.present else not told["last"] or bool(act.done) or not told["held"]
         way = "out" if act.request.present else "back"
-        waiting_for = [] if is_there or not self.given.get(way) else ["%s has not run to its end" % self.given[way]]
+        waiting_for = [] if is_there or not self.given.get(way) else [_unfinished(self.given[way])]
         return dict(told, done=not waiting_for, waiting_for=waiting_for, conflicts=[])
 
     @property
     def record(self) -> str:
         """The name of its record."""
         return record_of_tasks(self.name, self.given)
+
+
+def _unfinished(file: str) -> str:
+    return "%s has not run to its end" % file
 
 
 class TaskRecords(Driver[str]):

@@ -68,7 +68,7 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
         windows = Windows(action, task_vars, pause)
         return answer(name, _with_folder(args), _machines(windows), _spec_of)
     if name not in MODULES:
-        return {"failed": True, "changed": False, "msg": f"graceful.azure.{name} does not run on Windows hosts."}
+        return _unknown(name)
     module, conditions, call = MODULES[name]
     params, mistakes = _check(module.argument_spec(), conditions, args)
     if mistakes:
@@ -80,12 +80,16 @@ def run(action: ActionBase, name: str, args: Options, task_vars: Variables, paus
         return {"failed": True, "changed": False, "msg": str(error)}
 
 
+def _unknown(name: object) -> Json:
+    return {"failed": True, "changed": False, "msg": f"graceful.azure.{name} does not run on Windows hosts."}
+
+
 def answer_request(action: ActionBase, request: Json, task_vars: Variables, pause: Pause | None = None) -> Json:
     """What the module machine returns for a request to a machine that runs modules."""
     acts, looks = request.get("acts") or [], [request["look"]] if request.get("look") else []
     unknown = [each.get("call") for each in [*acts, *looks] if each.get("call") not in CALLS]
     if unknown:
-        return {"failed": True, "changed": False, "msg": f"graceful.azure.{unknown[0]} does not run on Windows hosts."}
+        return _unknown(unknown[0])
     acts, looks = ([dict(each, args=_with_folder(each.get("args"))) for each in some] for some in (acts, looks))
     # What the first acts came to is told even if the host goes down before the last, or before the look.
     lost = (AnsibleConnectionFailure,) if acts else ()

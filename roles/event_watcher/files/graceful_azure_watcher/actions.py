@@ -48,6 +48,7 @@ _ACTIVE_JOBS = "jobs/?status__in=new,pending,waiting,running&order_by=-id&page_s
 _ENDED_JOBS = "jobs/?status=successful&order_by=-finished&page_size=50"
 # Of the jobs that may have finished an event that is gone, so many are asked for their result.
 _RESULTS_ASKED = 3
+_FINISHED = "a job has finished it already: nothing is held on this host any more"
 
 
 def target_of(task):
@@ -446,7 +447,7 @@ def _call_back(request, settings, secret, document, follow):
 def _is_called_back(document, wanted, ended, follow):
     """Why no job is to be asked for: the last one has had its effect; else None."""
     if not wanted and follow.is_settled(ended):
-        return "a job has finished it already: nothing is held on this host any more"
+        return _FINISHED
     if not follow.is_posted(wanted, ended):
         return None
     if ended and follow.is_held(ended):
@@ -523,7 +524,7 @@ def _find_job(request, url, headers, document, follow):
     if wanted:
         return may_look, None
     if all(map(_alone, document["gone"])) and follow.is_settled(ended):
-        return may_look, (DONE, "a job has finished it already: nothing is held on this host any more")
+        return may_look, (DONE, _FINISHED)
     found = _find_ended(request, url, headers, ended, document["target"])
     if found and found[0] == DONE and follow.still_holds(ended) is not False:
         # Whatever it has done, another one is to give this host back.
