@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     Doubt = Callable[[str, object, str], None]
 
 API_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01")
-DEFAULT_API_VERSION = "2020-07-01"
 # In the preview, names in Resources have a leading underscore, and an approval must contain the incarnation.
 PREVIEW = "2017-03-01"
+# What is asked with unless a user names another one.
+DEFAULT_API_VERSION = "2020-07-01"
 
 EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 # Those after which the VM is not expected back.
