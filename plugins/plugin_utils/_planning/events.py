@@ -162,9 +162,17 @@ def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now:
     for key, found in documents.items():
         first = found[0][0]
         known = remembered.get(key) or EventMemory(first_seen=now, event_id=first.event_id, not_before=first.not_before)
-        # If it was over and is shown again, its hosts were back.
-        was_ready = known.was_ready and known.gone_at is None
-        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status, was_ready=was_ready))
+        # If it was over and is shown again, its hosts were back. If it is still to come, it may be another one.
+        anew = known.gone_at is not None
+        events[key] = Event(
+            **dict(
+                vars(known),
+                standing=True,
+                status=first.event_status,
+                was_ready=known.was_ready and not anew,
+                rule=None if anew and first.event_status == "Scheduled" else known.rule,
+            )
+        )
         _put_together(events[key], found)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events
