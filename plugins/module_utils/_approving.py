@@ -38,7 +38,7 @@ class ApprovalRefusedError(Exception):
 def decide(
     reading: Reading, event_ids: list[str], allow_other_hosts: bool, ready: list[str] | None = None, types: dict[str, Any] | None = None
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Returns the ids to approve, and the other ids with the reasons. Raises RefusedError."""
+    """Returns the ids to approve, and the other ids with the reasons. Raises ApprovalRefusedError."""
     approve, leave, refused = sort_for_approval(
         reading.events, event_ids, lambda event: allow_other_hosts or bool(event["affects_host"]), reading.resource_name, ready, types
     )
@@ -125,7 +125,7 @@ class Approval:
         raise refused[0]
 
     def _read(self, last_post: float | None) -> Reading:
-        """Read until it is known of each event whether it stands: who is told that one is over may put its hosts back. Raises RefusedError."""
+        """Read until it is known of each event whether it stands: who is told that one is over may put its hosts back. Raises ApprovalRefusedError."""
         monotonic, doubtful = self.client.monotonic, set()
         for attempt in range(READS):
             if attempt:

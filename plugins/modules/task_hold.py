@@ -155,14 +155,15 @@ journal_missed:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import hold, hold_spec
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, Request
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
 
 def main():
     module = AnsibleModule(argument_spec=hold_spec(), required_if=[("state", "present", ("event_ids",))], supports_check_mode=True)
     params = module.params
     try:
-        result = hold(params, Machine(module.run_command, params["state_dir"], module.check_mode), Request.from_params(params))
+        machine = Machine(module.run_command, params["state_dir"], module.check_mode)
+        result = hold(params, machine, machine.request(params))
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

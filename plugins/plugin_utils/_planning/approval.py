@@ -100,7 +100,7 @@ def _doubt(event: Event, observed: Observed) -> str | None:
     for host in observed.hosts.values():
         if not host.resource_name:
             return f"waits for {host.name}, whose name in Azure may be {' or '.join(event.strangers)} (graceful_azure_resource_name)"
-        # A run of one step cannot know for how long that service has told it. Others know it from its later looks.
+        # A run of one step is too short to see for how long that service has not shown the event, so the age of the event counts. Others wait for C(not_meant).
         has_told = not observed.run.wait and host.tells and host.read_at >= since + LAG and not event.is_on_trust(host) and host.memory.mute_since is None
         if host.resource_name.lower() in strangers and host.name not in event.not_meant and not has_told:
             return f"waits for a later look at {host.name}, which may be {host.resource_name} or another VM of that name"
@@ -126,8 +126,8 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
     """
     judged = Approvals()
     leaving = set(leaving)
-    # A host approves one event in a pass. None keeps another from it for long: neither one that an earlier run has approved, which a run of one step would
-    # approve again each time, nor one of which that has just failed.
+    # A host approves one event in a pass. Those that are approved already (a run of one step approves them again), and those whose approval has just failed,
+    # come last, so that they keep no other from it.
     for event in sorted(observed.events.values(), key=lambda event: (event.approved, event.refused_since is not None)):
         if not event.standing or not event.members:
             continue

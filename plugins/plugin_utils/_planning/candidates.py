@@ -181,7 +181,7 @@ def _go_out(lacking: Preparing, observed: Observed) -> tuple[Steps, Waits, set[s
         least = None if must_yield(host, events, observed.now) else host.settings.min_in_service
         short = None if least is None else below_minimum(host, observed.hosts, leaving)
         is_off_first = host.is_off_first(events)
-        if short and is_off_first is False and _only_hands_over(host):
+        if short and short.kind is Kind.MINIMUM and is_off_first is False and _only_hands_over(host):
             # Only then may another one serve: the checks of a balancer may pass for the leader alone.
             steps[name] = _drain(host, events, observed, first=True)
             continue

@@ -152,6 +152,18 @@ class Event(EventMemory):
         return dict(kept, rule=self.rule["name"] if self.rule else None)
 
 
+FORGOTTEN: Json = {
+    "rule": None,
+    "approved_at": None,
+    "approved_before": False,
+    "approving": False,
+    "approving_until": None,
+    "seen_started": None,
+    "refused_since": None,
+}
+"""What is not known any more of an event that was over, if another one may bear its id."""
+
+
 def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now: float) -> dict[str, Event]:
     """All events by their folded id, from the documents of all hosts and from the memory. The newest observation comes last."""
     documents: dict[str, list[tuple[Shown, Host]]] = {}
@@ -162,17 +174,10 @@ def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now:
     for key, found in documents.items():
         first = found[0][0]
         known = remembered.get(key) or EventMemory(first_seen=now, event_id=first.event_id, not_before=first.not_before)
-        # If it was over and is shown again, its hosts were back. If it is still to come, it may be another one.
+        # If it was over and is shown again, its hosts were back. If it is still to come, it may be another one. A record that is left tells of an approval.
         anew = known.gone_at is not None
-        events[key] = Event(
-            **dict(
-                vars(known),
-                standing=True,
-                status=first.event_status,
-                was_ready=known.was_ready and not anew,
-                rule=None if anew and first.event_status == "Scheduled" else known.rule,
-            )
-        )
+        lost = FORGOTTEN if anew and all(shown.event_status == "Scheduled" for shown, _host in found) else {}
+        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status, was_ready=known.was_ready and not anew, **lost))
         _put_together(events[key], found)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events

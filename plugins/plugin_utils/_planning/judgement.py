@@ -345,7 +345,7 @@ def silent_for(host: Host, now: float) -> float:
 
 
 def is_borne_with(host: Host, observed: Observed) -> bool:
-    """Whether this run still waits for a host that it cannot read. One of one step looks twice, and the next knows nothing of that."""
+    """Whether this run still waits for a host that it cannot read. A run of one step waits for its second look: it knows nothing of the silence before."""
     seconds = silent_for(host, observed.now)
     return seconds < PATIENCE if observed.run.wait else seconds == 0
 

@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-PASSING = (Kind.LOOK, Kind.ACT, Kind.RECORD, Kind.NOTE, Kind.TIME)
+PASSING = (Kind.LOOK, Kind.ACT, Kind.RECORD, Kind.NOT_YET, Kind.NOTE, Kind.TIME)
 """Kinds of reasons that never keep a host for long, or only as its rule says."""
 MOST_KEPT = 8
 """Of so many reasons for each host the times are noted, those of the longest."""

@@ -32,7 +32,7 @@ class Kind(Enum):
     CONFLICT = "conflict"  # somebody else acted
     FAILURE = "failure"  # the last step failed
     BUSY = "busy"  # what keeps the host from being idle
-    NOT_YET = "not_yet"  # the same, and nothing but that the next look counts the connections on one of its ports
+    NOT_YET = "not_yet"  # the same, only because the next look has yet to count the connections on one of its ports
     STEP = "step"  # the host has a step to take, or its drain steps are not done
     ANSWER = "answer"  # the host does not answer restore_service
     SIBLING = "sibling"  # another host of the event is not ready, or would not come back

@@ -100,6 +100,14 @@ class TestView:
         assert told(seen.update("a", [event()], 300)) == [("appeared", "E1")]
         assert told(seen.update("a", [], 301)) == [("gone", "E1")]
 
+    def test_what_one_has_told_is_over_counts_although_another_shows_it_once_more(self):
+        """That one lags, and never answers again."""
+        seen = view(reminder=0)
+        assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
+        assert [seen.update("b", events, now) for now, events in ((0, [event()]), (2, []), (3, []))] == [[], [], []]
+        assert seen.update("a", [event()], 3.5) == []
+        assert [now for now in range(4, 200) if told(seen.update("b", [], now)) == [("gone", "E1")]] == [64]
+
     def test_a_service_of_another_set_ends_nothing_of_one_that_is_silent(self):
         seen = view(reminder=0)
         assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]

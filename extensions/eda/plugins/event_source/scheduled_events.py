@@ -148,7 +148,7 @@ REMINDER_MOST = 3600.0
 # A run may still be putting a host back when the event is long gone, and be tried four times.
 LANE_SECONDS = 18000.0
 
-# For so many seconds, and three times the interval, a service that does not answer counts for the events that it showed last.
+# A service that does not answer counts for the events that it showed last for so many seconds, or for three times the interval if that is longer.
 SILENT_SECONDS = 60.0
 
 # What makes an event another one than it was.
@@ -262,7 +262,7 @@ class View:
         self.absences = {}  # per service what it tells of events that it no longer shows
         self.shown = {}  # per service the ids of the events that it showed last, or may still have
         self.read_at = {}  # per service when it answered last
-        self.over = set()  # the ids of events that a service has shown, which tells now that they are over
+        self.over = {}  # per service the ids of events that it has shown, of which it tells now that they are over
         self.standing = {}  # per id what was last told of it, when, and how long until it is told again
 
     def update(self, imds_url, events, now, incarnation):
@@ -278,11 +278,12 @@ class View:
                 pause = next_pause(self.standing[key]["pause"]) if change == "standing" else self.arguments["reminder"]
                 self.standing[key] = {"scheduled_event": event, "at": now, "pause": pause}
                 changes.append(self._tell(change, event, imds_url, now))
-        self.over = (self.over | before - self.shown[imds_url]) - set(events)
+        self.over[imds_url] = (self.over.get(imds_url, set()) | before - self.shown[imds_url]) - set(events)
         silent = max(SILENT_SECONDS, 3 * self.arguments["interval"])
         answering = [ids for url, ids in self.shown.items() if now - self.read_at[url] < silent]
-        for key in sorted(key for key in self.over if not any(key in ids for ids in answering)):
-            self.over.discard(key)
+        for key in sorted(key for key in set().union(*self.over.values()) if not any(key in ids for ids in answering)):
+            for ids in self.over.values():
+                ids.discard(key)
             if key in self.standing:
                 changes.append(self._tell("gone", self.standing.pop(key)["scheduled_event"], imds_url, now))
         return changes

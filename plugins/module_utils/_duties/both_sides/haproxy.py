@@ -54,8 +54,9 @@ def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tu
     if server.get("uncounted"):
         return ("%s: %s" % (place, server["uncounted"]),)
     # A journal of an older version does not have these.
-    for other, requests in server.get("shared") or ():
-        return ("%s at %s, which leads to the same address and port as %s" % (plural(requests, "session"), other, place),)
+    if server.get("shared"):
+        beyond = "%s at %s, which leads to the same address and port as %s"
+        return tuple(beyond % (plural(requests, "session"), other, place) for other, requests in server["shared"])
     beside = server["beside"]
     if beside is None:
         return ("HAProxy does not tell ('show sess all') which requests it has sent to where %s leads, of other servers or of none" % place,)

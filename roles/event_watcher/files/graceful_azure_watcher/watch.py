@@ -63,7 +63,7 @@ class Watcher:
         self._absences = Absences()
         self._doubtful = set()
         self._emptied = False
-        # Until the service has told it once.
+        # When the service is asked next for this VM's name. Never again once it has told that.
         self._ask_name_at = float("-inf")
         self._action = None
         self._follow = actions.Follow(settings.state_dir)

@@ -2862,6 +2862,21 @@ def test_the_rule_of_an_event_that_was_over_does_not_decide_on_another_one_of_it
     assert len(model.posted) == 1 and model.in_rotation("web1") == []
 
 
+def test_an_event_that_was_over_does_not_count_as_approved_if_it_is_shown_again():
+    model = Model(hosts=3, timeout=1e5, min_in_service=2)
+    model.announce("e1", "web2")
+    model.until(lambda outcome: model.posted)
+    # Keeps the run going, and the minimum from being met.
+    model.announce("e2", "web3", event_type="Freeze", status="Started")
+    model.over("e1")
+    model.until(lambda outcome: model.in_rotation("web2"))
+    model.now += 60
+    model.announce("e1", "web1", notice=7200.0)
+    for _pass in range(20):
+        model.go()
+    assert model.in_rotation("web3") == [] and model.in_rotation("web1") and len(model.posted) == 1
+
+
 def test_services_that_came_back_are_stopped_again_for_an_event_that_is_shown_again():
     """Two documents without it in the middle of its impact: the host was given back, and more of the impact may follow."""
     model = Model(hosts=1, drain_host={"steps": [service()]})
