@@ -142,16 +142,19 @@ def _begins(decided: Decided, event: Event) -> str:
     return f"preparing {'has begun' if begun else 'begins at once'}{others}"
 
 
-def _condition(rule: Rule) -> str:
-    return f"when: {rule['when']}" if rule["when"] else "no other rule is met" if rule["name"] in BUILT_IN else "for every event"
+def _because(rule: Rule) -> str:
+    """Why a rule decides, as its headline ends."""
+    if rule["when"] == KEPT:
+        return f", {KEPT}"
+    return f" (when: {rule['when']})" if rule["when"] else " (no other rule is met)" if rule["name"] in BUILT_IN else " (for every event)"
 
 
 def _rule(decided: Decided, event: Event, rule: Rule) -> Iterator[str]:
     """Which rule decides, and what follows from it."""
     now = decided.observed.now
-    is_kept, is_past = rule["when"] == KEPT, event.started and rule["action"] != "ignore"
-    decides = "decided" if is_kept else "has decided" if is_past else "decides"
-    headline = f"rule {rule['name']!r} {decides}{f', {KEPT}' if is_kept else f' ({_condition(rule)})'}"
+    is_past = event.started and rule["action"] != "ignore"
+    decides = "decided" if rule["when"] == KEPT else "has decided" if is_past else "decides"
+    headline = f"rule {rule['name']!r} {decides}{_because(rule)}"
     if is_past:
         yield headline
         yield "nothing is left to approve, hosts go back when the event is gone"
