@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import normal_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_place, normal_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -179,12 +179,9 @@ class HaproxyState:
 
     def busy_beside(self, server: HaproxyServer) -> list[HaproxyServer]:
         """Other servers that lead to the same address and port and have requests there."""
-        there = self._at(server.address) if server.address is not None else []
-        return [
-            other
-            for other in there
-            if other is not server and (other.port == server.port or None in (other.port, server.port)) and (other.sessions or other.queue)
-        ]
+        # Of servers without an address there may be thousands.
+        there, place = self._at(server.address) if server.address is not None else [], (server.address, server.port)
+        return [other for other in there if other is not server and (other.sessions or other.queue) and is_same_place((other.address, other.port), place)]
 
     @property
     def pids(self) -> list[int]:

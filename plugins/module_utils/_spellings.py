@@ -184,6 +184,11 @@ def address_text(address: str, port: int | None) -> str:
     return ("[%s]:%d" if ":" in address else "%s:%d") % (address, port or 0)
 
 
+def is_same_place(one: tuple[str | None, int | None], other: tuple[str | None, int | None]) -> bool:
+    """Whether what leads to these addresses and ports may lead to the same place. Without a port, it takes that of the client. An unknown address is none."""
+    return bool(one[0]) and one[0] == other[0] and (one[1] == other[1] or None in (one[1], other[1]))
+
+
 def place_text(place: Destination) -> str:
     return UNIX + place if isinstance(place, str) else address_text(*place)
 

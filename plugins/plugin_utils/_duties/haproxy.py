@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -431,24 +431,18 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
         elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
             yield may_be_its(label, address_text(address, port), host.name)
-    for server in _servers(machine) or () if settings["backends"] else ():
-        is_there = server.get("address") and any(_is_same_place(server, mine) for mine in own)
+    left_out = (server for server in _servers(machine) or () if settings["backends"] and server["backend"] not in settings["backends"])
+    for server in filter(is_in_rotation, left_out):
+        place = (server.get("address"), server.get("port"))
         # Another duty of the host may name it.
-        if server["backend"] not in settings["backends"] and is_there and is_in_rotation(server):
-            if host.name not in owners.get((server["backend"], server["server"]), ()):
-                yield is_left_out(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
+        if any(is_same_place(place, mine) for mine in places) and host.name not in owners.get((server["backend"], server["server"]), ()):
+            yield is_left_out(place_name(name, server), address_text(server["address"], place[1]), host.name)
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):
         return
     for server in own:
         yield name_decides(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
-
-
-def _is_same_place(one: Json, other: Json) -> bool:
-    """Whether two servers lead to the same address and port. One without a port takes that of the client."""
-    ports = {one.get("port"), other.get("port")}
-    return one.get("address") == other.get("address") and (len(ports) == 1 or None in ports)
 
 
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:
