@@ -252,6 +252,23 @@ def test_a_health_answer_that_a_balancer_asks_for(tmp_path, bed):
     assert back["done"] and states(back) == {"health_probe": ("in", []), "app": ("in", [])} and not mark.exists()
 
 
+def test_what_stops_before_the_health_answer_may_be_what_passes(tmp_path, bed, monkeypatch):
+    """Asked only after that, it would never have been seen to pass."""
+    with contextlib.closing(Web()) as web:
+
+        def run_command(*args, run=bed.run_command, **options):
+            done = run(*args, **options)
+            web.status = 200 if bed.is_active() else 503
+            return done
+
+        monkeypatch.setattr(bed, "run_command", run_command)
+        probe = {"type": "health_probe", "action": "file", "file": str(tmp_path / "out"), "interval": 0.1, "threshold": 1, "margin": 0, "quiet": 0}
+        probe["url"] = f"http://127.0.0.1:{web.port}/"
+        out = bed.out(["app", probe], timeout=20)
+        assert out["done"] and states(out) == {"app": ("out", ["A"]), "health_probe": ("out", ["A"])} and web.status == 503, out
+        until(lambda: bed.look([probe])["health_probe"]["busy"] == [], 10, "a health answer that counts as out")
+
+
 def test_a_port_on_which_nobody_listens_is_never_idle(tmp_path, bed):
     """A number that is wrong: what else serves may have clients. A service that was stopped has been heard before."""
     probe = {"type": "health_probe", "action": "file", "file": str(tmp_path / "out"), "interval": 0.1, "threshold": 1, "margin": 0, "quiet": 0}

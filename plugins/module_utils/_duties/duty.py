@@ -160,6 +160,9 @@ class Duty:
         busy: list[str] = [] if seen["details"].get("missing") else seen["busy"]
         return ["%s: %s" % (self.title, sentence) for sentence in busy] if self.title and seen["state"] != UNKNOWN else busy
 
+    def note_before(self) -> None:
+        """Note what can no longer be seen once the duties before it in a request are off."""
+
     def change(self, act: Act) -> dict[str, Any]:
         """Take the host off, and record it; or release the hold, and put the host back with the last, if the request of the act says so. Returns an
         C(outcome)."""

@@ -62,6 +62,8 @@ class HealthProbeDuty(Duty):
         self._on = acted_on(options)
         self._url = probed_url(options)
         self._look: ProbeLook | None = None
+        # Whether the answer passed before anything in this request was taken off.
+        self._passed = False
         # The new connections that the last look of this call had seen.
         self._before: dict[int, int] = {}
 
@@ -101,11 +103,18 @@ class HealthProbeDuty(Duty):
             details=dict(look, new_connections=came, quiet_for=arrivals.quiet_for, closed_ago=arrivals.closed_ago, clock=self._host.clock()),
         )
 
+    def note_before(self) -> None:
+        if not self.machine.store().records(KIND):
+            self._passed = self._passes() is True
+
     def change(self, act: Act) -> dict[str, Any]:
         machine = self.machine
-        engine = _change(machine, self._host, act.request, self._action(), act.timeout, self._url)
+        engine = _change(machine, self._host, act.request, self._action(), act.timeout, lambda: self._passed or self._passes())
         passing = act.request.present and any(engine.driver.describe(hold)["state"] != FAILING for hold in engine.current)
         return outcome(engine, still=["the health answer (%s) passes" % self._on] if passing and not machine.check_mode else [])
+
+    def _passes(self) -> bool | None:
+        return passes_at(self._url, self._host, self.machine)
 
     def _uncounted(self, found: list[dict[str, Any]]) -> list[str]:
         """The ports whose connections cannot be counted, in sentences. Where a service was stopped, nobody listens any more."""
@@ -144,24 +153,26 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     action = health.action_from(params)
     if request.present and action is None:
         raise ValueError("action is required when state is present: say how the health answer is made to fail.")
-    engine = _change(machine, health, request, action, 0.0, params["url"])
+    engine = _change(machine, health, request, action, 0.0, lambda: passes_at(params["url"], health, machine))
     return dict(engine.result("answers"), waiting_for=engine.waiting_for)
 
 
-def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float, url: str | None) -> Engine[Any]:
-    def passes() -> bool | None:
-        if not url:
-            return None
-        # A single bad answer is no news for a balancer either.
-        ends = machine.monotonic() + ANSWER_SECONDS
+def passes_at(url: str | None, health: Any, machine: Machine) -> bool | None:
+    """Whether the answer passes at that URL. None if there is no URL."""
+    if not url:
+        return None
+    # A single bad answer is no news for a balancer either.
+    ends = machine.monotonic() + ANSWER_SECONDS
 
-        def ask() -> str | None:
-            said: str | None = health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1]
-            return said
+    def ask() -> str | None:
+        said: str | None = health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1]
+        return said
 
-        said, _took = poll(ask, lambda said: said is None, ANSWER_SECONDS - AGAIN_SECONDS, AGAIN_SECONDS, machine.monotonic, machine.sleep)
-        return said is None
+    said, _took = poll(ask, lambda said: said is None, ANSWER_SECONDS - AGAIN_SECONDS, AGAIN_SECONDS, machine.monotonic, machine.sleep)
+    return said is None
 
+
+def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float, passes: Callable[[], bool | None]) -> Engine[Any]:
     store = machine.store()
     driver = HealthAnswers(store, request, action, health.action_of, machine.boot_id(), dry=machine.check_mode, clock=health.clock, passes=passes)
     engine = Engine(driver, store, request, machine.monotonic, machine.sleep)

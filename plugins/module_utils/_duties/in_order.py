@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
@@ -53,6 +54,11 @@ def in_order(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     ends = machine.monotonic() + timeout
     told: list[dict[str, Any]] = []
     before: list[Duty] = []
+    for duty, act in acts[1:]:
+        if act.request.present:
+            # What fails here is told by its act.
+            with contextlib.suppress(*duty.errors):
+                duty.note_before()
     for duty, act in acts:
         left = max(0.0, ends - machine.monotonic())
         told.append(_take(duty, act._replace(timeout=max(act.timeout, left)), before, machine))
