@@ -374,15 +374,15 @@ class UnitOfProbe(Stopped):
 
     def __init__(self, unit: str, systemd: UnitManager, monotonic: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
         try:
-            super().__init__(systemd.names([unit])[0], monotonic, sleep)
-        except ValueError:
-            raise ProbeError("The option service is %r, which is not the name of a systemd unit." % (unit,)) from None
+            super().__init__(systemd.names([unit], self.name)[0], monotonic, sleep)
+        except ValueError as error:
+            raise ProbeError(str(error)) from None
         self._systemd = systemd
 
     def check(self) -> None:
         unit = self._show()
         if unit.load_state == "not-found":
-            raise ProbeError("systemd knows no unit %s (option service)." % self.on)
+            raise ProbeError(self._systemd.unknown % (self.on, self.name))
         along = [other.name for other in self._systemd.show(sorted(set(unit.dependents))) if is_up(other) and not other.name.endswith((".target", ".slice"))]
         if along and is_up(unit):
             raise ProbeError(

@@ -69,11 +69,11 @@ if TYPE_CHECKING:
     class ServiceManager(Manager[Unit, str], Protocol):
         """What knows the services of a machine: systemd, or its counterpart on another platform."""
 
-        # What is said of a service that it does not know, and where to look after a failure. Both take the name of the service.
+        # What is said of a service that it does not know, with its name and the option that names it, and where to look after a failure.
         unknown: str
         hint: str
 
-        def names(self, names: Collection[str]) -> list[str]: ...
+        def names(self, names: Collection[str], option: str = "services") -> list[str]: ...
 
         def comes_back(self, name: str) -> bool: ...
 
@@ -92,7 +92,7 @@ class Systemd:
     ``run_command`` is the method of AnsibleModule.
     """
 
-    unknown = "systemd knows no unit %r (option services)."
+    unknown = "systemd knows no unit %r (option %s)."
     hint = "See 'systemctl status %s' on the host."
     boot_id = staticmethod(this_boot)
 
@@ -148,17 +148,17 @@ class Systemd:
         return {job[0] for job in jobs if len(job) > 2 and job[2] != "stop"}
 
     @staticmethod
-    def names(names: Iterable[str]) -> list[str]:
+    def names(names: Iterable[str], option: str = "services") -> list[str]:
         """The full names of units, each once and in the order given."""
         full: dict[str, None] = {}
         for name in names:
             if not NAME.match(name):
-                raise ValueError("services contains %r, which is not the name of a systemd unit." % (name,))
+                raise ValueError("%r is not the name of a systemd unit (option %s)." % (name, option))
             stem, dot, kind = name.rpartition(".")
             if not dot or kind not in TYPES:
                 name, stem = name + ".service", name
             if stem.endswith("@"):
-                raise ValueError("services contains %r, a template: name an instance of it, such as %s1.service." % (name, stem))
+                raise ValueError("%r is a template (option %s): name an instance of it, such as %s1.service." % (name, option, stem))
             full[name] = None
         return list(full)
 
@@ -290,7 +290,7 @@ class Services(StoppedInOrder[Unit, str]):
         self._along_with: dict[str, str] = {}
 
     def missing(self, seen: Unit) -> Exception | None:
-        return SystemdError(self._manager.unknown % seen.name) if seen.load_state == "not-found" else None
+        return SystemdError(self._manager.unknown % (seen.name, "services")) if seen.load_state == "not-found" else None
 
     def view(self, record: Record | None, seen: Unit) -> dict[str, Any]:
         return {"active_state": seen.active_state}

@@ -167,7 +167,7 @@ def test_the_untouched_answer_comes_moves_and_goes(guest):
 def test_a_unit_that_answers_the_probe(guest):
     guest.await_answers("systemctl start answer")
     went_well, said = guest.play(hold("present", action="service", service="nothing"))
-    assert not went_well and "systemd knows no unit nothing.service (option service)" in said
+    assert not went_well and "systemd knows no unit 'nothing.service' (option service)" in said
     assert guest.status(ANSWERS) == "200"
     assert guest.play(hold("present", action="service", service="answer"))[0] and guest.status(ANSWERS) == "none"
     assert "changed=0" in guest.play(hold("present", action="service", service="answer"))[1]

@@ -135,7 +135,7 @@ class HealthProbeDuty(TrafficDuty):
         yield from super().mistakes(options)
         unit = options.get("service") or ""
         if unit and not SERVICE.match(unit):
-            yield "service", f"{unit!r} is not the name of a systemd unit"
+            yield "service", f"{unit!r} is not the name of a service"
         port, untouched = options.get("responder_port"), options.get("responder_untouched_port")
         if untouched and untouched == port:
             yield (

@@ -135,7 +135,7 @@ class Site(Stopped):
         site = self._show()
         moves = site.state in (_iis.STARTING, _iis.STOPPING)
         # A site that was removed while it was held answers nobody.
-        return SeenAnswer(site.state in (_iis.STOPPED, _iis.MISSING), moves, f"{_iis.Things.label(site)} is {site.state}")
+        return SeenAnswer(_iis.Things.is_down(site), moves, f"{_iis.Things.label(site)} is {site.state}")
 
     def fail(self, record: Json) -> None:
         self._tell(lambda: self._iis.stop((_iis.SITE, self.on)), True)

@@ -31,7 +31,7 @@ MISSING, DISABLED, LOADED = "not-found", "disabled", "loaded"
 class WindowsServices:
     """In place of C(Systemd). A service that depends on another is stopped before it, and is remembered."""
 
-    unknown = "there is no service %r on this host (option services)."
+    unknown = "There is no service %r on this host (option %s)."
     hint = "See 'Get-Service %s' on the host."
 
     def __init__(self, windows: Windows) -> None:
@@ -39,11 +39,11 @@ class WindowsServices:
         self.boot_id = windows.boot
         self._moves = False
 
-    def names(self, names: Collection[str]) -> list[str]:
+    def names(self, names: Collection[str], option: str = "services") -> list[str]:
         """The names as the host writes them, each once and in the order given: it compares them without case."""
         for name in names:
             if not NAME.match(name):
-                raise ValueError(f"services contains {name!r}, which is not the name of a Windows service.")
+                raise ValueError(f"{name!r} is not the name of a Windows service (option {option}).")
         found = self._look(names)
         return list(dict.fromkeys(found[name.lower()].name if name.lower() in found else name for name in names))
 

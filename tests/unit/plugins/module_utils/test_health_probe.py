@@ -612,7 +612,7 @@ def test_a_stop_that_was_not_answered_in_time_is_no_refusal():
     def stop(name):
         raise SystemdError("systemctl stop was not answered.")
 
-    unit = UnitOfProbe("web.service", SimpleNamespace(stop=stop, names=list))
+    unit = UnitOfProbe("web.service", SimpleNamespace(stop=stop, names=lambda names, option: names))
     with pytest.raises(ProbeError, match="was not answered") as error:
         unit.fail({})
     assert not isinstance(error.value, Refused)

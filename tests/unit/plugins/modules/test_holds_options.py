@@ -38,7 +38,7 @@ def test_mistakes_name_the_option(tmp_path, module, options, said):
         ("service_hold", {"services": ["a"], "event_ids": ["A"], "timeout": "soon"}, "timeout"),
         ("service_hold", {"services": [], "event_ids": ["A"]}, "services is an empty list"),
         ("service_hold", {"event_ids": ["A"]}, "services"),
-        ("service_hold", {"services": ["a b"], "event_ids": ["A"]}, "services contains 'a b'"),
+        ("service_hold", {"services": ["a b"], "event_ids": ["A"]}, "'a b' is not the name of a systemd unit (option services)."),
         ("haproxy_hold", {"server": "a;b", "event_ids": ["A"]}, "'a;b' is no name of a server or backend of HAProxy"),
         ("haproxy_hold", {"server": "a", "event_ids": ["A"], "backends": []}, "backends is an empty list"),
         ("haproxy_hold", {"server": "a", "event_ids": ["A"], "out_state": "ready"}, "value of out_state must be one of: drain, maint"),

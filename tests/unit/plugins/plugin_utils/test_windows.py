@@ -159,7 +159,7 @@ class TestServices:
 
     def test_one_that_does_not_exist(self, host):
         result = Action(host).run("service_hold", services=["Nope"], event_ids=["E1"])
-        assert result["failed"] and result["msg"] == "there is no service 'Nope' on this host (option services)."
+        assert result["failed"] and result["msg"] == "There is no service 'Nope' on this host (option services)."
         assert host.records() == {} and FOLDER.lower() not in host.state()["folders"]
 
     def test_check_mode_changes_nothing(self, host):
@@ -813,6 +813,8 @@ class TestHealthFile:
         assert "command is not possible on a Windows host; there are file, service and iis_site." in said(action="command", command_out="a", command_back="b")
         assert "action is iis_site but all of the following are missing: iis_site" in said(action="iis_site")
         assert "there is no folder" in said(action="file", file=r"C:\nowhere\f")
+        assert said(action="service", service="Nope") == "There is no service 'Nope' on this host (option service)."
+        assert said(action="service", service="a/b") == "'a/b' is not the name of a Windows service (option service)."
         assert "not an absolute path" in said(action="file", file="/srv/f")
 
 
