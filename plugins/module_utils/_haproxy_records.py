@@ -123,7 +123,7 @@ class HaproxyRecords:
         """Whether it is the process that was read, or a former process of it that is about to end."""
         ours = self._seen.process
         if process.pid == ours.pid:
-            return abs(process.started - ours.started) <= STARTED_SECONDS
+            return same_process(process, ours)
         return process.pid in former_processes([ours.pid], self._proc)
 
     def _runs_elsewhere(self, process: Process) -> bool:

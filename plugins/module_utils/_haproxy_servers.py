@@ -331,7 +331,7 @@ def parse_info(text: str, path: str, now: Callable[[], float] = time.time) -> Pr
     started = _natural(fields.get("Start_time_sec"))
     if started is not None:
         return Process(pid, started, True)
-    uptime = _natural(fields.get("Uptime_sec"))
+    uptime = parse_uptime(text)
     if uptime is None:
         raise HaproxyError(_strange(path, "show info", text))
     return Process(pid, int(now()) - uptime, False)
