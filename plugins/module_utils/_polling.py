@@ -33,6 +33,7 @@ class Since:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._since: dict[Any, tuple[Any, float]] = {}
+        self._idle: dict[Any, int] = {}
         self.at = monotonic()
 
     def look(self) -> None:
@@ -44,6 +45,14 @@ class Since:
         if self._since.get(key, (None, 0.0))[0] != state:
             self._since[key] = state, self.at
         return self._since[key][1]
+
+    def note_idle(self, keys: set[Any]) -> None:
+        """What is idle in this look, and nothing else."""
+        self._idle = {key: self._idle.get(key, 0) + 1 for key in keys}
+
+    def idle_in(self, looks: int) -> set[Any]:
+        """What has been idle in so many looks in a row."""
+        return {key for key, count in self._idle.items() if count >= looks}
 
     def quiet_for(self, key: Any) -> float:
         return self.at - self._since[key][1]

@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_beside import passes, with_own_connections
@@ -384,24 +385,23 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         idle = not missing and is_idle(watch.seen["servers"], awaited)
         return dict(with_own_connections(watch.seen, params["addresses"], haproxy), clock=watch.at, idle=idle)
     took = watch.at - began
-    twice: set[Key] = set()
-    while not is_idle(watch.seen["servers"], awaited, twice):
-        before = idle_servers(watch.seen)
-        if not machine.rest(deadline, pause_after(took), watch.quiet_in(before, quiet)):
+    proven: set[Key] = set()
+    while not is_idle(watch.seen["servers"], awaited, proven):
+        if not machine.rest(deadline, pause_after(took), watch.quiet_in(watch.idle_in(1), quiet)):
             break
         began = machine.monotonic()
         watch.saw(observe(haproxy, store, names, places, asked))
         took = watch.at - began
         closed = {(server["backend"], server["server"]) for server in watch.seen["servers"] if server["nothing_comes"]}
-        twice = {key for key in before & idle_servers(watch.seen) if key in closed or watch.quiet_for(key) >= quiet}
+        proven = {key for key in watch.idle_in(LOOKS) if key in closed or watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
         key = server["backend"], server["server"]
-        server["idle"] = key in twice
+        server["idle"] = key in proven
         server["quiet_for"] = round(watch.quiet_for(key), 3)
     for line in watch.seen["passes"]:
         line["quiet_for"] = round(watch.quiet_for((line["backend"], line["text"])), 3)
     found = with_own_connections(watch.seen, params["addresses"], haproxy)
-    return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, twice))
+    return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, proven))
 
 
 class HaproxyWatch(Since):
@@ -414,6 +414,7 @@ class HaproxyWatch(Since):
     def saw(self, seen: dict[str, Any]) -> None:
         self.seen = seen
         self.look()
+        self.note_idle({(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]})
         process = seen["process"]["pid"], seen["process"]["started"]
         # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
         states: dict[Key, Any] = {
@@ -436,13 +437,9 @@ class HaproxyWatch(Since):
         return min([seconds for seconds in left if seconds > 0], default=math.inf)
 
 
-def idle_servers(seen: dict[str, Any]) -> set[Key]:
-    return {(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]}
-
-
-def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], twice: Collection[Key] | None = None) -> bool:
-    """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
-    return all(server["idle"] if twice is None else (server["backend"], server["server"]) in twice for server in servers if server["server"] in awaited)
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], proven: Collection[Key] | None = None) -> bool:
+    """Whether all servers that are waited for are idle. C(proven): those that were so in C(LOOKS) looks in a row; None where one look is enough."""
+    return all(server["idle"] if proven is None else (server["backend"], server["server"]) in proven for server in servers if server["server"] in awaited)
 
 
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}

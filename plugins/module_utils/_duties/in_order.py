@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
@@ -137,20 +138,20 @@ def _take(duty: Duty, act: Act, before: list[Duty], machine: Machine) -> dict[st
 
 
 def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
-    """Look until these duties have brought nothing for as long as they say, and in two looks in a row. Returns what is left when the time is over.
+    """Look until these duties have brought nothing for as long as they say, and in C(LOOKS) looks in a row. Returns what is left when the time is over.
 
     Where nothing is left, the few seconds are taken that it needs to be sure.
     """
     quiet = max(duty.quiet for duty in duties)
-    idle_since = None
+    looks, since = 0, 0.0
     while True:
         busy = [sentence for duty in duties for sentence in duty.see()["busy"]]
         now = machine.monotonic()
         if busy and now >= ends:
             return busy
-        if busy or idle_since is None:
-            idle_since = None if busy else now
-        elif now - idle_since >= quiet:
+        looks = 0 if busy else looks + 1
+        since = now if looks <= 1 else since
+        if looks >= LOOKS and now - since >= quiet:
             return []
         machine.sleep(LOOK_SECONDS)
 

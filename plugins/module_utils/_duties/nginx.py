@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     not_loaded,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, NginxRefused
@@ -252,22 +253,21 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
     seen, problem = tested(nginx, lambda: watch.saw(NginxLook(nginx, store, resolver=resolver)), seen)
-    twice: set[Key] | None = None
+    proven: set[Key] | None = None
     if timeout and not machine.check_mode:
-        twice = set()
-        while not is_idle(seen.servers, awaited, twice):
-            before = idle_servers(seen.servers)
+        proven = set()
+        while not is_idle(seen.servers, awaited, proven):
             if not machine.rest(deadline, LOOK_SECONDS):
                 break
             seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
-            twice = {key for key in before & idle_servers(seen.servers) if watch.quiet_for(key) >= quiet}
+            proven = {key for key in watch.idle_in(LOOKS) if watch.quiet_for(key) >= quiet}
     servers = []
     concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}
     shown = [server for server in seen.servers if (server["context"], server["upstream"]) in concerned]
     note_silence(seen, resolver, shown)
     for server in shown:
         key = key_of(server)
-        idle = server["idle"] if twice is None else key in twice
+        idle = server["idle"] if proven is None else key in proven
         servers.append(dict(server, quiet_for=round(watch.quiet_for(key), 3), idle=idle, own_ports=watch.ports(key)))
     return dict(
         of_nginx(nginx, seen, problem, params["files"] or (), params["addresses"], store),
@@ -276,7 +276,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         missing=[name for name in names if spelled(name) not in spellings],
         present=sorted(present),
         clock=watch.at,
-        idle=not missing and is_idle(seen.servers, awaited, twice),
+        idle=not missing and is_idle(seen.servers, awaited, proven),
     )
 
 
@@ -289,6 +289,7 @@ class NginxWatch(Since):
 
     def saw(self, seen: NginxLook) -> NginxLook:
         self.look()
+        self.note_idle({key_of(server) for server in seen.servers if server["idle"]})
         for server in seen.servers:
             # What is busy begins anew with each look.
             self.note(key_of(server), server["idle"] or self.at)
@@ -315,14 +316,10 @@ def concerning(servers: Sequence[dict[str, Any]], names: Collection[str], addres
     return [server for server in servers if server["unresolved"] or lines.has(server, is_its)]
 
 
-def idle_servers(servers: Iterable[dict[str, Any]]) -> set[Key]:
-    return {key_of(server) for server in servers if server["idle"]}
-
-
-def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], twice: Collection[Key] | None = None) -> bool:
-    """Whether all servers that are waited for are idle. With C(twice), they must be idle in two looks in a row."""
+def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], proven: Collection[Key] | None = None) -> bool:
+    """Whether all servers that are waited for are idle. C(proven): those that were so in C(LOOKS) looks in a row; None where one look is enough."""
     lines = HostLines(awaited)
-    return all(server["idle"] if twice is None else key_of(server) in twice for server in servers if lines.is_known(server))
+    return all(server["idle"] if proven is None else key_of(server) in proven for server in servers if lines.is_known(server))
 
 
 DUTIES: dict[str, type[Duty]] = {"nginx": NginxDuty}

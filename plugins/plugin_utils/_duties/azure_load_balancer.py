@@ -310,7 +310,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         busy=azure_address(place_name(settings), address),
         seen=machine.looked_at,
         # Azure has said that it is done. Only the host itself can tell more.
-        looks=machine.looks(twice=not in_rotation),
+        looks=machine.looks(proves=not in_rotation),
         condition=condition,
         held_by=frozenset(map(fold, address["held_by"])),
         # If the run that took it out was cut off, the record must say that it is out. Otherwise, what a person sets would count as a loss.

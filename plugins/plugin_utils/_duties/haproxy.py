@@ -481,7 +481,7 @@ def _place(
         count=count,
         nothing_comes=server["nothing_comes"],
         seen=machine.looked_at,
-        looks=machine.looks(twice=is_waited_for and server["idle"]),
+        looks=machine.looks(proves=is_waited_for and server["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
         must_go_out=_must_go_out(settings, server, condition, owner),

@@ -529,7 +529,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         booting=health_answer(label, result, url, may_boot=True),
         count=count,
         seen=machine.looked_at,
-        looks=machine.looks(twice=bool(machine.waited_for) and result["idle"]),
+        looks=machine.looks(proves=bool(machine.waited_for) and result["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(result, condition),

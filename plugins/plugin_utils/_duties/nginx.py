@@ -334,7 +334,7 @@ def _place(
         busy=nginx_server(label, server),
         told=tuple(Pool(address, ports) for address, ports in sorted(server["own_ports"].items())),
         seen=machine.looked_at,
-        looks=machine.looks(twice=is_waited_for and server["idle"]),
+        looks=machine.looks(proves=is_waited_for and server["idle"]),
         condition=condition,
         held_by=frozenset(map(fold, server["held_by"])),
         must_go_out=not owner and _must_go_out(server, condition),

@@ -23,6 +23,7 @@ from collections.abc import Collection
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import RuleGiven
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json
@@ -257,11 +258,11 @@ class MachineObservation:
         names: Collection[str] = (self.result.get("look") or {}).get("wait_for") or ()
         return names
 
-    def looks(self, twice: bool) -> int:
-        """As how many looks in a row it counts. C(twice): whether it counts as two, such as a look that has waited for the end of the last request."""
+    def looks(self, proves: bool) -> int:
+        """As how many looks in a row it counts. C(proves): whether it alone is enough, such as a look that has waited for the end of the last request."""
         if not self.is_new:
             return 0
-        return 2 if twice else 1
+        return LOOKS if proves else 1
 
 
 NOT_LOOKED_AT = MachineObservation("", {}, None)
