@@ -28,7 +28,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _connection_
 from ansible_collections.graceful.azure.plugins.module_utils._connection_tracking import TrackingError
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
-from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted
+from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import diverted, may_be_in_use
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, check_port
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 # The kernel's tables in /proc/net, and whether one may be missing: the second is where the kernel runs without IPv6.
 TABLES = (("tcp", False), ("tcp6", True))
 
-# ESTABLISHED, SYN_RECV and CLOSE_WAIT.
-_SERVED = ("01", "03", "08")
-# FIN_WAIT1, LAST_ACK and CLOSING: the application has closed. What is in their queue is yet to be sent or acknowledged.
-_SENDING = ("04", "09", "0B")
 LISTENING = "0A"
 # Why a port on which somebody waits for UDP cannot be counted.
 UDP = "it is a UDP port, and only TCP is counted"
@@ -97,7 +93,7 @@ def parse_table(text: str, ports: set[int]) -> Table:
     def take(port: int, local: str, remote: str, state: str, queues: str, _timer: str) -> None:
         if state == LISTENING:
             found.listening.setdefault(port, set()).add(decode_endpoint(local)[0])
-        elif (local, remote) not in known and (state in _SERVED or state in _SENDING and int(queues.split(":")[0], 16)):
+        elif (local, remote) not in known and may_be_in_use(int(state, 16), int(queues.split(":")[0], 16)):
             known.add((local, remote))
             found.connections.append((port, *decode_endpoint(remote)))
 

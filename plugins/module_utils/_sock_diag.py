@@ -32,6 +32,8 @@ TRANSPARENT = 1 << 5
 SENT_AGO_AT, RECEIVED_AGO_AT, CONFIRMED_AT, RECEIVED_AT = 44, 52, 120, 128
 # From <net/tcp_states.h>.
 ESTABLISHED, SYN_RECV, FIN_WAIT1, TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, LISTEN, CLOSING = 1, 3, 4, 6, 7, 8, 9, 10, 11
+SERVED = (ESTABLISHED, SYN_RECV, CLOSE_WAIT)
+# The application has closed. What is in their queue is yet to be sent or acknowledged.
 SENDING = (FIN_WAIT1, LAST_ACK, CLOSING)
 
 
@@ -92,8 +94,13 @@ def diverted(ports: Collection[int]) -> list[tuple[int, str, int]]:
     if not takers:
         return []
     own = {each.port for each in listening}
-    taken = (each for each in _sockets(_states(ESTABLISHED, SYN_RECV, CLOSE_WAIT, *SENDING)) if each.is_transparent and each.port not in own)
-    return [(port, each.peer, each.peer_port) for each in taken if each.state not in SENDING or each.unsent for port in sorted(takers)]
+    taken = (each for each in _sockets(_states(*SERVED, *SENDING)) if each.is_transparent and each.port not in own)
+    return [(port, each.peer, each.peer_port) for each in taken if may_be_in_use(each.state, each.unsent) for port in sorted(takers)]
+
+
+def may_be_in_use(state: int, unsent: int) -> bool:
+    """Whether a connection in this state, with so many bytes in its queue, may be in use."""
+    return state in SERVED or state in SENDING and unsent > 0
 
 
 def _states(*numbers: int) -> int:
