@@ -90,7 +90,7 @@ def argument_spec() -> dict[str, Any]:
 def approve(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """Approve events. Each is on record before the request is sent, and once more when it was accepted."""
     client = machine.client(params)
-    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], positive=True)
+    deadline = None if params["timeout"] is None else client.monotonic() + check_seconds("timeout", params["timeout"], above=True)
     approval = Approval.from_params(client, params)
     approval.now = machine.clock()
     record = ApprovalRecords(machine.store(), machine.request(dict(params, state="present")))

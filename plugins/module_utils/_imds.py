@@ -131,11 +131,11 @@ def client_from_params(params: Mapping[str, Any]) -> ImdsClient:
     return ImdsClient(params["imds_url"], params["api_version"], params["request_timeout"])
 
 
-def check_seconds(option: str, value: Any, positive: bool = False) -> float:
+def check_seconds(option: str, value: Any, above: bool = False) -> float:
     """An option's number of seconds as a float. Raises ImdsSetupError if it cannot be used."""
-    if mistake_in_seconds(value) or positive and not float(value):
-        wanted = "greater than 0" if positive else "0 or greater"
-        raise ImdsSetupError(f"{option}: {clip(value)} is not a usable number of seconds. It must be {wanted} and finite.")
+    mistake = mistake_in_seconds(value, above=above)
+    if mistake:
+        raise ImdsSetupError(f"{option} {mistake}.")
     return float(value)
 
 
@@ -179,7 +179,7 @@ class ImdsClient:
         if api_version not in API_VERSIONS:
             raise ImdsSetupError("api_version: {0} is not one of {1}.".format(clip(api_version), ", ".join(API_VERSIONS)))
         self.api_version = api_version
-        self.request_timeout = check_seconds("request_timeout", request_timeout, positive=True)
+        self.request_timeout = check_seconds("request_timeout", request_timeout, above=True)
         self.monotonic = monotonic
         self.sleep = sleep
         self._time_limit = _TimeLimit(monotonic)

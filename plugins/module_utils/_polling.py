@@ -58,9 +58,9 @@ class Since:
         return self.at - self._since[key][1]
 
 
-def check_seconds(option: str, value: float, least: float = 0.0) -> float:
+def check_seconds(option: str, value: float, least: float = 0.0, above: bool = False) -> float:
     """The value of an option that is a length of time."""
-    mistake = mistake_in_seconds(value, least)
+    mistake = mistake_in_seconds(value, least, above)
     if mistake:
         raise ValueError("%s %s." % (option, mistake))
     return value

@@ -219,13 +219,15 @@ def is_same_host(place: Destination, own: Collection[Destination], others: Colle
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
 
 
-def mistake_in_seconds(value: Any, least: float = 0.0) -> str:
-    """What is wrong with a length of time, or empty. What is below C(least), infinite or no number is wrong."""
+def mistake_in_seconds(value: Any, least: float = 0.0, above: bool = False) -> str:
+    """What is wrong with a length of time, or empty. What is below C(least), or with C(above) not above it, infinite or no number is wrong."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (OverflowError, TypeError, ValueError):
         number = math.nan
-    return "" if math.isfinite(number) and number >= least else "is %r; it must be a number of seconds, %g or more" % (value, least)
+    if math.isfinite(number) and (number > least if above else number >= least):
+        return ""
+    return "is %r; it must be a number of seconds%s" % (value, (" above %g" if above else ", %g or more") % least)
 
 
 def is_lookable(host: str) -> bool:

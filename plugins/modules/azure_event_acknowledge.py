@@ -109,6 +109,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     NotPermittedError,
     check_id,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import OWNER_EXAMPLE, OWNER_OF_EVENTS, READY_LONG_AGO
 
 API_VERSION = "2025-11-01"
@@ -141,9 +142,7 @@ def run(params, check_mode, clock=time.time):
     for event_id in event_ids:
         if not EVENT_ID.match(event_id):
             raise ValueError("event_ids: %r is not the id of an event." % event_id[:200])
-    timeout = params["timeout"]
-    if not 0 < timeout < float("inf"):
-        raise ValueError("timeout is %r; it must be a number of seconds above 0." % timeout)
+    timeout = check_seconds("timeout", params["timeout"], above=True)
     if params["ready_until"] is not None:
         # Azure may refuse it for a while, and then it must not be sent too late.
         timeout = min(timeout, params["ready_until"] - clock())

@@ -353,15 +353,15 @@ def test_one_look(clock):
     [
         ({"state": []}, "state: the list is empty"),
         ({"state": ["gone"]}, "state: 'gone' is not one of present, scheduled, started, absent"),
-        ({"timeout": -1}, "timeout: -1 "),
-        ({"timeout": float("nan")}, "timeout: nan "),
-        ({"timeout": float("inf")}, "timeout: inf "),
-        ({"sleep": -0.1}, "sleep: -0.1 "),
-        ({"sleep": "often"}, "sleep: 'often' "),
-        ({"sleep": 10**400}, "sleep: 1000"),
-        ({"delay": -1}, "delay: -1 "),
+        ({"timeout": -1}, "timeout is -1;"),
+        ({"timeout": float("nan")}, "timeout is nan;"),
+        ({"timeout": float("inf")}, "timeout is inf;"),
+        ({"sleep": -0.1}, "sleep is -0.1;"),
+        ({"sleep": "often"}, "sleep is 'often';"),
+        ({"sleep": 10**400}, "sleep is 1000"),
+        ({"delay": -1}, "delay is -1;"),
         ({"delay": 10}, "delay: 10 s leave nothing of the timeout of 10 s"),
-        ({"delay": float("inf"), "timeout": 0}, "delay: inf "),
+        ({"delay": float("inf"), "timeout": 0}, "delay is inf;"),
     ],
 )
 def test_options_that_cannot_be_meant(wait, options, message):

@@ -199,4 +199,4 @@ class TestBounded:
 
     @pytest.mark.parametrize("timeout", [0, -1])
     def test_a_time_that_is_none(self, approve, timeout):
-        assert approve(document(event("A")), timeout=timeout)["msg"].startswith("timeout:")
+        assert approve(document(event("A")), timeout=timeout)["msg"].startswith("timeout is ")
