@@ -219,17 +219,16 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.in_order import duties_argument_spec, in_order, shown, way_back
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 
 
 def argument_spec():
+    holds = hold_argument_spec()
     return {
         **duties_argument_spec(),
         "state": {"type": "str", "choices": [OUT, BACK], "default": OUT},
-        "event_ids": {"type": "list", "elements": "str"},
-        "event_details": {"type": "dict", "default": {}},
-        "reason": {"type": "str", "default": ""},
+        **{name: holds[name] for name in ("event_ids", "event_details", "reason")},
         "min_in_service": {"type": "str"},
         "force": {"type": "bool", "default": False},
         "timeout": {"type": "float", "default": 120},

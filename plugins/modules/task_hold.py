@@ -154,16 +154,15 @@ journal_missed:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import hold, hold_spec
+from ansible_collections.graceful.azure.plugins.module_utils._duties.tasks import CALLS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
 
 def main():
-    module = AnsibleModule(argument_spec=hold_spec(), required_if=[("state", "present", ("event_ids",))], supports_check_mode=True)
-    params = module.params
+    call = CALLS["task_hold"]()
+    module = AnsibleModule(argument_spec=call.spec, supports_check_mode=True, **call.conditions)
     try:
-        machine = Machine(module.run_command, params["state_dir"], module.check_mode)
-        result = hold(params, machine, machine.request(params))
+        result = call.run(module.params, Machine(module.run_command, module.params["state_dir"], module.check_mode))
     except (HoldError, ValueError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

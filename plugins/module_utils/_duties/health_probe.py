@@ -151,8 +151,6 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     """Make the health answer fail, or let it pass again."""
     health = machine.health()
     action = health.action_from(params)
-    if request.present and action is None:
-        raise ValueError("action is required when state is present: say how the health answer is made to fail.")
     engine = _change(machine, health, request, action, 0.0, lambda: passes_at(params["url"], health, machine))
     return dict(engine.result("answers"), waiting_for=engine.waiting_for)
 
@@ -184,6 +182,7 @@ def info_spec() -> dict[str, Any]:
     """The options of C(info)."""
     return dict(
         action_spec(),
+        action=OPTIONS["action"],
         notice={"type": "float", "default": 0},
         url={"type": "str"},
         ports={"type": "list", "elements": "int", "default": []},
@@ -201,8 +200,6 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
     check_seconds("notice", params["notice"])
     check_ports(params["ports"])
-    if params["action"] is None:
-        raise ValueError("action is required: say how the health answer is made to fail.")
     action = problem = None
     try:
         action = health.action_from(params)
