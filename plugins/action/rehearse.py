@@ -104,7 +104,7 @@ class ActionModule(ControllerAction):
             self._preview(task_vars, options)
         elif C.DEFAULT_STDOUT_CALLBACK == "default":
             _show(["Output in few lines: export ANSIBLE_STDOUT_CALLBACK=graceful.azure.brief"])
-        return {"options": options, "simulator": _packed(), "starter": STARTER}
+        return {"options": options, "rules": rehearsal.RULES, "simulator": _packed(), "starter": STARTER}
 
     @staticmethod
     def _preview(task_vars, options):

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
+from tests.support.receiver import Receiver
 from tests.support.site import Site
 from tests.support.world import reserve_port
 
@@ -81,9 +82,12 @@ def test_a_rehearsal_loses_nothing_and_gives_everything_back(site, names):
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     assert not (site.folder / "state").exists(), run.output
 
-    with Clients(f"{site.folder}/proxy/front.sock") as clients:
+    with Clients(f"{site.folder}/proxy/front.sock") as clients, Receiver() as receiver:
+        site.write_inventory({"handle_events_notify": [{"url": f"json://127.0.0.1:{receiver.port}/"}]})
         run = site.run("rehearse", target=",".join(names))
-    assert run.status == 0, run.output
+        assert run.status == 0, run.output
+        # The event is made up.
+        assert receiver.posted() == []
     assert clients.asked > 20 and clients.lost == []
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     assert site.records() == []

@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import l
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
@@ -29,8 +29,9 @@ OPTIONS: Specs = {
     "rehearse_event_type": {"type": "str", "choices": list(EVENT_TYPES), "default": "Reboot"},
     "rehearse_notice": {"type": "float", "default": 900.0},
 }
-SET_HERE = ("graceful_azure_imds_url", "graceful_azure_rules", "graceful_azure_approve_through", "graceful_azure_notify")
+SET_HERE = ("graceful_azure_imds_url", "graceful_azure_rules", "graceful_azure_approve_through")
 """Variables of hosts that mean something else in a rehearsal."""
+RULES = [{"name": RULE_OF_REHEARSAL, "action": "prepare_and_approve"}]
 LEAST_NOTICE = 30.0
 WITHIN_DRAIN = 60.0
 """Seconds beyond the time for draining after which a host is given back."""
