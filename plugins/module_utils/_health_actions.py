@@ -40,7 +40,9 @@ MARK = "graceful.azure keeps this host out of its load balancer for a scheduled 
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
 KIND = "health_probe"
-RESPONDER_UNIT = "/etc/systemd/system/graceful-azure-responder-%s.socket"
+# What the units of the responder on a port are called, without their endings.
+RESPONDER = "graceful-azure-responder-%s"
+RESPONDER_UNIT = "/etc/systemd/system/%s.socket" % RESPONDER
 
 
 class ProbeError(Exception):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import RESPONDER, responder_file
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
@@ -297,13 +298,16 @@ def _check_details(mistakes: list[str], used: Options, option: str) -> None:
 
 
 def read_responder(variables: Variables, known_hosts: Collection[str], playbook_dir: str = "", loader: DataLoader | None = None) -> tuple[Json, list[str]]:
-    """What the responder of a host needs, by the options of its duty C(health_probe) without C(responder_); and every mistake as a sentence."""
+    """What the responder of a host needs, by the options of its duty C(health_probe) without C(responder_), what its units are called (C(unit)), and which
+    file holds the host out (C(hold)); and every mistake as a sentence."""
     mistakes = former.mistakes_in(variables)
     duties = _duties_of(variables, known_hosts, (playbook_dir, loader or DataLoader()), mistakes, not mistakes)
     probe = next((entry for entry in duties.entries if entry.type == "health_probe"), None)
     if not probe:
         return {}, mistakes or [f"{DUTIES}: no entry is of the type health_probe, which says what the responder needs"]
     found = {name: probe.options[f"responder_{name}"] for name in ("port", "url", "untouched_port", "state", "python")}
+    if found["port"]:
+        found.update(unit=RESPONDER % found["port"], hold=responder_file(found["port"]))
     return found, [*mistakes, *(f"{probe.called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])]
 
 
