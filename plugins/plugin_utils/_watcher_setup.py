@@ -11,14 +11,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AUTHS, mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES
 
 PREFIX = "event_watcher_"
 COMMANDS = ("command", "fast_path", "fast_path_undo")
 SECONDS = ("repeat", "command_timeout")
+IS_WINDOWS = "is a Windows host, and the watcher is a service of systemd. Start the playbook handle_events by a schedule, or with watch_events."
 
 
 def mistakes(given: Mapping[str, Any]) -> list[str]:
-    """Whole sentences. C(given): the variables without their prefix, as the user gave them. The argument spec has only looked at copies that it converted."""
+    """Whole sentences. C(given): the variables without their prefix, as the user gave them. The argument spec has only looked at copies that it converted.
+
+    Besides, what the host is called (C(host)) and by which its platform is told, empty if not set.
+    """
+    found = []
+    if told_by({name: given[name] for name in VARIABLES if given[name]}) == WINDOWS:
+        found.append(f"{given['host']} {IS_WINDOWS}")
+    return found + (_of_present(given) if given["state"] == "present" else [])
+
+
+def _of_present(given: Mapping[str, Any]) -> list[str]:
     found = list(_of_lists(given))
     if found:
         return found

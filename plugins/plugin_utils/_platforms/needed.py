@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import WINDOWS, told_by
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import VARIABLE, WINDOWS, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 COLLECTIONS = {"ansible.windows": "3.8.0", "microsoft.iis": "1.3.0"}
@@ -26,7 +26,7 @@ OF_ACTIONS = {"iis_site": "microsoft.iis"}
 """Ways to make a health answer fail that need another one."""
 HEALTH_ACTIONS = ("file", "service", "iis_site")
 """The ways to make a health answer fail that Windows hosts have."""
-VARIABLES = ("graceful_azure_platform", "ansible_connection", "ansible_shell_type")
+VARIABLES = (VARIABLE, "ansible_connection", "ansible_shell_type")
 
 
 def no_such_action(action: str) -> str:

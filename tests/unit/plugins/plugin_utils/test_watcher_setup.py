@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._watcher_setup import mistakes
+from ansible_collections.graceful.azure.plugins.plugin_utils._watcher_setup import IS_WINDOWS, mistakes
 
 AWX = {"action": "awx", "url": "https://awx.example.com/api/v2/job_templates/7/", "secret": "s3cret"}
 GIVEN = {
+    "host": "web1", "state": "present", "graceful_azure_platform": "", "ansible_connection": "ssh", "ansible_shell_type": "sh",
     "action": "", "command": [], "command_timeout": 4200, "url": "", "auth": "token", "secret": "", "secret_file": "",
     "fast_path": [], "fast_path_undo": [], "fast_path_types": ["Preempt"], "repeat": 60,
 }  # fmt: skip
@@ -49,3 +50,21 @@ def test_mistakes(given, said):
 )
 def test_what_is_right(given):
     assert mistakes(dict(GIVEN, **given)) == []
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize(
+    ("told", "is_windows"),
+    [
+        ({"ansible_connection": "psrp"}, True),
+        ({"ansible_shell_type": "powershell"}, True),
+        ({"graceful_azure_platform": "windows"}, True),
+        ({"graceful_azure_platform": "linux", "ansible_connection": "winrm"}, False),
+    ],
+)
+def test_a_windows_host_is_refused(told, is_windows, state):
+    assert mistakes({**GIVEN, "action": "file", "state": state, **told}) == [f"web1 {IS_WINDOWS}"] * is_windows
+
+
+def test_of_a_watcher_that_is_removed_nothing_else_is_checked():
+    assert mistakes({**GIVEN, "state": "absent"}) == []
