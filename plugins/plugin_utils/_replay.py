@@ -23,6 +23,11 @@ LAST_SECOND = 253402300799
 """The end of the year 9999 in Unix seconds. No later time can be shown."""
 
 
+def is_moment(found: object) -> bool:
+    """Whether it is a time in Unix seconds."""
+    return not isinstance(found, bool) and isinstance(found, (int, float)) and 0 <= found <= LAST_SECOND
+
+
 class ReplayError(ValueError):
     """A line of a journal that holds no pass. Its text says why."""
 
@@ -48,7 +53,7 @@ def _damage(recorded: Json) -> Iterator[str]:
     world = recorded["world"]
     times = {"world.now": world["now"], "world.run.started": world["run"]["started"], "time": recorded.get("time", world["now"])}
     for name, value in times.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= LAST_SECOND:
+        if not is_moment(value):
             yield f"{name} is {value!r} and no time in Unix seconds"
     for name, value in {"world.pass": world["pass"], "pass": recorded.get("pass", world["pass"])}.items():
         if isinstance(value, bool) or not isinstance(value, int):
@@ -77,19 +82,23 @@ def _is_event(found: Any) -> bool:
     return isinstance(found, dict) and isinstance(found.get("event_id"), str) and "outcome" in found and isinstance(found.get("hosts"), dict)
 
 
-def replay(recorded: Json) -> Json:
-    """Plan a pass again; returns what is decided now, and every difference to what was decided then as a sentence."""
+def planned(recorded: Json) -> Json:
+    """What the plan makes of a pass now."""
     try:
         # A copy: the plan writes into its memory.
-        outcome = json.loads(json.dumps(plan(json.loads(json.dumps(recorded["world"])))))
-        started = recorded["world"]["run"]["started"]
-        number, now = recorded["world"]["pass"], recorded["world"]["now"]
+        found: Json = json.loads(json.dumps(plan(json.loads(json.dumps(recorded["world"])))))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError, ArithmeticError) as error:
         raise ReplayError(f"cannot be planned: {type(error).__name__}: {error}") from None
+    return found
+
+
+def replay(recorded: Json) -> Json:
+    """Plan a pass again; returns what is decided now, and every difference to what was decided then as a sentence."""
+    outcome, world = planned(recorded), recorded["world"]
     return {
-        "pass": number,
-        "time": now,
-        "run_started": started,
+        "pass": world["pass"],
+        "time": world["now"],
+        "run_started": world["run"]["started"],
         "hosts": recorded_of(outcome),
         "events": outcome["events"],
         "differences": _differences(recorded, outcome),

@@ -10,11 +10,9 @@ run is planned again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
-from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, read_pass
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, planned, read_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -49,10 +47,9 @@ def _add(told: story.Story, passed: story.PassLine, memory: Json | None) -> None
 
 
 def _memory_after(passed: story.PassLine) -> Json:
-    world = json.loads(json.dumps(passed["world"]))
     try:
-        memory: Json = plan(world)["memory"]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, AssertionError, ArithmeticError):
+        memory: Json = planned(passed)["memory"]
+    except ReplayError:
         # A journal of another version. What the pass began with is nearly the same.
         memory = passed["world"].get("memory") or {}
     return memory

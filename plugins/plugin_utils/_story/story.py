@@ -10,6 +10,7 @@ A story is JSON. Its schema is C(docs/report.schema.json). All moments are Unix 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
@@ -17,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._replay import LAST_SECOND
+from ansible_collections.graceful.azure.plugins.plugin_utils._replay import is_moment
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Story = Json
@@ -110,8 +111,8 @@ def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
     }
 
 
-def _moment(found: object) -> float:
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LAST_SECOND:
+def _moment(found: Any) -> float:
+    if not is_moment(found):
         raise ValueError(f"{found!r} is no time in Unix seconds")
     return float(found)
 
