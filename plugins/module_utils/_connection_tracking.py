@@ -59,6 +59,7 @@ class Forwarded(NamedTuple):
     peer_port: int
     state: int
     left: int  # seconds after which the kernel forgets it if nothing more is sent
+    address: str  # to which the client has connected
 
     @property
     def is_open(self) -> bool:
@@ -130,7 +131,8 @@ def _elsewhere(entries: Iterable[TrackedConnection], ports: set[int], own: set[b
             continue  # this machine is the client
         if sent.destination not in own and is_inside(sent.source):
             continue  # so is a pod, such as one that is connected to the address of a service of its cluster
-        yield Forwarded(sent.port, canonical(ipaddress.ip_address(sent.source)), sent.source_port, state, left)
+        source, destination = (canonical(ipaddress.ip_address(each)) for each in (sent.source, sent.destination))
+        yield Forwarded(sent.port, source, sent.source_port, state, left, destination)
 
 
 def _is_inside(source: bytes, proc: str) -> bool:

@@ -4,9 +4,10 @@
 
 """Whether new TCP connections come to this machine, by local port.
 
-The kernel does not count them for each port. So its tables are read again and again, and each pair of peer address and peer port that was not there
-before is a new connection, in whatever state. A connection that this machine closes first stays in the tables for a minute, so it is never missed.
-Connections that are forwarded elsewhere stay in the kernel's connection tracking for two minutes, whoever closes them.
+The kernel does not count them for each port. So its tables are read again and again, and what was not there before is a new connection, in whatever
+state. A connection that this machine closes first stays in the tables for a minute, so it is never missed. Its peer may connect from the same port again
+meanwhile: then it is open again, or was closed later. Connections that are forwarded elsewhere stay in the kernel's connection tracking for two minutes,
+whoever closes them.
 """
 
 from __future__ import annotations
@@ -20,15 +21,20 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Optional
 
-    # The local port, and the peer's address and port.
-    Connection = tuple[int, str, int]
+    # The local port, the peer's address and port, and the local address.
+    Connection = tuple[int, str, int, str]
+    # Connections, and when each was closed; None if it was not.
+    Found = Mapping[Connection, Optional[float]]
 
 TIME_WAIT = "06"
 # For how long the kernel keeps a closed connection, and in which units it counts down.
 TIME_WAIT_SECONDS = 60.0
 TICKS = 100.0
+# By how many seconds two readings may differ about when a connection was closed: a long table takes its time.
+SAME_SECONDS = 0.4
 # Seconds between two readings of the connection tracking. It may be long, and forgets nothing so soon.
 TRACKING_SECONDS = 0.5
 # For how long it keeps a closed connection, unless the sysctl of this name says otherwise.
@@ -36,27 +42,25 @@ TRACKED_SECONDS = 120.0
 TRACKED_SYSCTL = "sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait"
 
 
-def parse(text: str, ports: set[int]) -> tuple[set[Connection], dict[Connection, float]]:
-    """Each connection to the local ports as (port, peer, peer port), and for those in TIME_WAIT the seconds since they were closed."""
-    found: set[Connection] = set()
-    closed: dict[Connection, float] = {}
+def parse(text: str, ports: set[int], now: float) -> dict[Connection, float | None]:
+    """Each connection to the local ports, and for those in TIME_WAIT when they were closed."""
+    found: dict[Connection, float | None] = {}
 
-    def take(port: int, _local: str, remote: str, state: str, _queues: str, timer: str) -> None:
+    def take(port: int, local: str, remote: str, state: str, _queues: str, timer: str) -> None:
         if state == LISTENING:
             return
-        connection = (port, *decode_endpoint(remote))
-        found.add(connection)
-        if state == TIME_WAIT:
-            closed[connection] = max(0.0, TIME_WAIT_SECONDS - int(timer.rsplit(":", 1)[1], 16) / TICKS)
+        connection = (port, *decode_endpoint(remote), local)
+        left = int(timer.rsplit(":", 1)[1], 16) / TICKS
+        found[connection] = now - max(0.0, TIME_WAIT_SECONDS - left) if state == TIME_WAIT else None
 
     each_row(text, ports, take)
-    return found, closed
+    return found
 
 
 class NewConnections:
     """Those that have come since this was made. ``known``: those that were there. ``last``: when the last of them may have come."""
 
-    def __init__(self, known: set[Connection], last: float, began: float) -> None:
+    def __init__(self, known: Found, last: float, began: float) -> None:
         self._known = known
         self._last = last
         self.began = self.at = began
@@ -65,15 +69,23 @@ class NewConnections:
         # Whom the last one came from, by local port.
         self.peers: dict[int, str] = {}
 
-    def take(self, found: set[Connection], at: float) -> None:
+    def take(self, found: Found, at: float) -> None:
         """Note what was there at this moment."""
-        for connection in found - self._known:
+        for connection, closed in found.items():
+            if self._is_known(connection, closed):
+                continue
             self.new[connection[0]] = self.new.get(connection[0], 0) + 1
             self.peers[connection[0]] = connection[1]
             self._last = at
-        # A pair that has gone may come again.
+        # One that has gone may come again.
         self._known = found
         self.at = at
+
+    def _is_known(self, connection: Connection, closed: float | None) -> bool:
+        if connection not in self._known:
+            return False
+        before = self._known[connection]
+        return before is None or closed is not None and closed <= before + SAME_SECONDS
 
     @property
     def quiet_for(self) -> float:
@@ -95,43 +107,33 @@ class Arrivals(NewConnections):
         self._ignored = set(ignored)
         self._monotonic = monotonic
         self._proc = proc
-        self._forwarded: tuple[set[Connection], dict[Connection, float]] = (set(), {})
+        self._forwarded: dict[Connection, float | None] = {}
         self._tracked_at: float | None = None
-        known, closed = self._tell()
-        began = monotonic()
+        known, began = self.read()
         # One that was closed a moment ago may have come a moment ago.
-        super().__init__(known, began - min(closed.values(), default=TIME_WAIT_SECONDS), began)
+        super().__init__(known, max((closed for closed in known.values() if closed is not None), default=began - TIME_WAIT_SECONDS), began)
 
-    def read(self) -> tuple[set[Connection], float]:
+    def read(self) -> tuple[Found, float]:
         """The connections that are there now, and the time. ``see`` takes them."""
-        found, _closed = self._tell()
-        return found, self._monotonic()
+        found: dict[Connection, float | None] = {}
+        for name, optional in TABLES:
+            text = read_table(os.path.join(self._proc, "net", name), optional)
+            found.update(parse(text, self._ports, self._monotonic()))
+        found.update(self._track())
+        return {connection: closed for connection, closed in found.items() if connection[1] not in self._ignored}, self._monotonic()
 
-    def see(self, read: tuple[set[Connection], float] | None = None, but: tuple[str, int] | None = None) -> None:
+    def see(self, read: tuple[Found, float] | None = None, but: tuple[str, int] | None = None) -> None:
         """Read the tables once more, or take what was read. ``but``: the address and port of a peer whose connections do not count."""
         found, at = read or self.read()
-        self.take({connection for connection in found if connection[1:] != but}, at)
+        self.take({connection: closed for connection, closed in found.items() if connection[1:3] != but}, at)
 
     @property
     def closed_ago(self) -> float:
         """Seconds since a connection was closed before this began, at most a minute."""
         return max(0.0, self.at - self._last)
 
-    def _tell(self) -> tuple[set[Connection], dict[Connection, float]]:
-        found: set[Connection] = set()
-        closed: dict[Connection, float] = {}
-        for name, optional in TABLES:
-            mine, ended = parse(read_table(os.path.join(self._proc, "net", name), optional), self._ports)
-            found |= mine
-            closed.update(ended)
-        elsewhere, ended = self._track()
-        found |= elsewhere
-        closed.update(ended)
-        counted = {connection for connection in found if connection[1] not in self._ignored}
-        return counted, {connection: ago for connection, ago in closed.items() if connection in counted}
-
-    def _track(self) -> tuple[set[Connection], dict[Connection, float]]:
-        """The same of the connections that are forwarded elsewhere. Who counts the open ones says it if they cannot be read."""
+    def _track(self) -> Found:
+        """The connections that are forwarded elsewhere. Who counts the open ones says it if they cannot be read."""
         now = self._monotonic()
         if self._tracked_at is None or now - self._tracked_at >= TRACKING_SECONDS:
             self._tracked_at = now
@@ -140,6 +142,13 @@ class Arrivals(NewConnections):
             except TrackingError:
                 seen = []
             kept = float(read(self._proc, TRACKED_SYSCTL).strip() or TRACKED_SECONDS) if seen else TRACKED_SECONDS
-            ended = {each[:3]: max(0.0, kept - each.left) for each in seen if each.state == _connection_tracking.TIME_WAIT}
-            self._forwarded = {each[:3] for each in seen}, ended
+            before = self._forwarded
+            self._forwarded = {}
+            for each in seen:
+                connection = each.port, each.peer, each.peer_port, each.address
+                closed = now - max(0.0, kept - each.left) if each.state == _connection_tracking.TIME_WAIT else None
+                told = before.get(connection)
+                # The kernel tells whole seconds.
+                is_same = closed is not None and told is not None and closed <= told + 1.0 + SAME_SECONDS
+                self._forwarded[connection] = told if is_same else closed
         return self._forwarded

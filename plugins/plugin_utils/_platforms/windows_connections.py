@@ -37,6 +37,11 @@ def _parts(line: str) -> Part:
         raise ConnectionsError(f"The host told a connection that cannot be understood: {line!r}") from None
 
 
+def _found(parts: Iterable[Part]) -> dict[tuple[int, str, int, str], float | None]:
+    """The same for C(NewConnections). Windows tells neither when a connection was closed nor, here, its local address."""
+    return {(port, peer, peer_port, ""): 0.0 if state in ENDED else None for port, peer, peer_port, state in parts}
+
+
 def connections_in(lines: Iterable[str], ports: Collection[int], told_apart: Iterable[str] = ()) -> list[Json]:
     """The connections to local ports that may still be in use, as C(by_peer) tells them."""
     found = map(_parts, lines)
@@ -75,7 +80,7 @@ class WindowsArrivals(NewConnections):
         began = monotonic()
         first, *later = (self._samples(0.0) if ports else []) or [[]]
         self._ended_before = any(state in ENDED for *_connection, state in first)
-        super().__init__({part[:3] for part in first}, began, began)
+        super().__init__(_found(first), began, began)
         self._take(later)
 
     def see(self) -> None:
@@ -84,7 +89,7 @@ class WindowsArrivals(NewConnections):
 
     def _take(self, samples: Iterable[Sequence[Part]]) -> None:
         for sample in samples:
-            self.take({part[:3] for part in sample}, self._monotonic())
+            self.take(_found(sample), self._monotonic())
         self.at = self._monotonic()
 
     def _samples(self, seconds: float) -> list[list[Part]]:

@@ -188,11 +188,11 @@ def test_the_file_of_the_connection_tracking(proc, monkeypatch):
         net__fib_trie="Main:\n     |-- 10.0.0.5\n        /32 host LOCAL\n",
     )
     assert [tuple(each) for each in _connection_tracking.forwarded([80], tables)] == [
-        (80, "10.0.0.9", 4000, 3, 431999),
-        (80, "10.0.0.9", 4001, 7, 100),
-        (80, "10.0.0.9", 4002, 3, 0),
-        (80, "10.0.0.9", 4003, 1, 118),
-        (80, "2001:db8::9", 4004, 5, 59),
+        (80, "10.0.0.9", 4000, 3, 431999, "10.0.0.5"),
+        (80, "10.0.0.9", 4001, 7, 100, "10.0.0.5"),
+        (80, "10.0.0.9", 4002, 3, 0, "10.0.0.5"),
+        (80, "10.0.0.9", 4003, 1, 118, "10.0.0.5"),
+        (80, "2001:db8::9", 4004, 5, 59, "2001:db8::5"),
     ]
     with pytest.raises(_connection_tracking.TrackingError, match="not permitted"):
         _connection_tracking.forwarded([80], proc(net__nf_conntrack=""))
@@ -217,7 +217,7 @@ def test_a_pod_is_no_client_of_the_host(proc, monkeypatch, interface, default, c
 class TestForwarded:
     """The kernel forwards connections, and whether its connection tracking can be read."""
 
-    TRACKED = _connection_tracking.Forwarded(80, "10.0.0.9", 4000, 3, 431999)
+    TRACKED = _connection_tracking.Forwarded(80, "10.0.0.9", 4000, 3, 431999, "10.0.0.4")
 
     @pytest.fixture(autouse=True)
     def _track(self, monkeypatch):

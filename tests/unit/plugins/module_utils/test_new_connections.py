@@ -27,10 +27,10 @@ def listen():
     return listener, listener.getsockname()[1]
 
 
-def connect(listener, port, source="127.0.0.1", server_closes_first=True):
+def connect(listener, port, source="127.0.0.1", server_closes_first=True, source_port=0, address="127.0.0.1"):
     client = socket.socket()
-    client.bind((source, 0))
-    client.connect(("127.0.0.1", port))
+    client.bind((source, source_port))
+    client.connect((address, port))
     served, _peer = listener.accept()
     for one in (served, client) if server_closes_first else (client, served):
         one.close()
@@ -50,6 +50,37 @@ def test_what_comes_between_two_readings_is_counted():
         time.sleep(0.05)
         arrivals.see()
         assert arrivals.new == {port: 2} and arrivals.quiet_for >= 0.05
+
+
+def test_who_connects_from_the_same_port_again_is_counted():
+    """The kernel has kept the former connection, which looks the same."""
+    listener, port = listen()
+    with listener:
+        source_port = free_port()
+        connect(listener, port, source_port=source_port)
+        arrivals = Arrivals([port], [], time.monotonic)
+        for number in (1, 2):
+            time.sleep(0.5)
+            arrivals.see()
+            connect(listener, port, source_port=source_port)
+            arrivals.see()
+            assert arrivals.new == {port: number}
+        time.sleep(0.5)
+        arrivals.see()
+        assert arrivals.new == {port: 2} and arrivals.quiet_for >= 0.5
+
+
+def test_who_connects_from_the_same_port_to_another_address_is_counted():
+    listener = socket.socket()
+    listener.bind(("0.0.0.0", 0))
+    listener.listen(8)
+    port, source_port = listener.getsockname()[1], free_port()
+    with listener:
+        connect(listener, port, source_port=source_port)
+        arrivals = Arrivals([port], [], time.monotonic)
+        connect(listener, port, source_port=source_port, address="127.0.0.2")
+        arrivals.see()
+        assert arrivals.new == {port: 1}
 
 
 def test_the_probe_does_not_count():
@@ -75,7 +106,7 @@ def test_connections_that_are_forwarded_are_seen(monkeypatch):
 
     def forwarded(ports, proc):
         reads.append(now[0])
-        return [Forwarded(8080, *each) for each in told]
+        return [Forwarded(8080, *each, "10.0.0.4") for each in told]
 
     monkeypatch.setattr(_connection_tracking, "forwarded", forwarded)
     arrivals = Arrivals([8080], ["168.63.129.16"], lambda: now[0])
@@ -92,6 +123,12 @@ def test_connections_that_are_forwarded_are_seen(monkeypatch):
     now[0] += 1
     arrivals.see()
     assert arrivals.new == {8080: 2}
+    # The kernel tells whole seconds. Where it tells more than before, somebody has connected from the same port again.
+    for left, came in ((109, 2), (109, 2), (108, 2), (107, 2), (119, 3), (119, 3)):
+        told[:] = [("10.0.0.9", 4000, 7, left)]
+        now[0] += 0.6
+        arrivals.see()
+        assert arrivals.new == {8080: came}
 
 
 class Failing(http.server.BaseHTTPRequestHandler):
