@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -17,7 +18,10 @@ import urllib.request
 
 import pytest
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.graceful.azure.plugins.module_utils import _health_probe
+from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
+from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
 
 from tests.support import nginx as support_nginx
@@ -44,6 +48,8 @@ backend www
 class Bed:
     """A machine with a balancer and services. C(units): what runs there."""
 
+    machine = Machine
+
     def __init__(self, folder, units=("app",)):
         self.folder = folder
         self.units = folder / "units"
@@ -61,7 +67,7 @@ class Bed:
         )
         assert not checked.error_messages
         params = checked.validated_parameters
-        return module.run(params, Machine(self.run_command, self.state_dir, check or module is duty_info, params["ports"]))
+        return module.run(params, self.machine(self.run_command, self.state_dir, check or module is duty_info, params["ports"]))
 
     def run_command(self, command, environ_update=None, **_options):
         done = subprocess.run(command, env={**os.environ, "PATH": self.path, **(environ_update or {})}, capture_output=True, text=True, check=False)
@@ -281,6 +287,28 @@ def test_a_port_on_which_nobody_listens_is_never_idle(tmp_path, bed):
         assert bed.out([probe, "app"], timeout=10, ports=[port])["done"] and not bed.is_active()
     again = bed.out([probe, "app"], timeout=1, ports=[port])
     assert again["done"] and not again["changed"] and states(again)["health_probe"] == ("out", ["A"]), again
+
+
+def test_a_connection_between_two_looks_keeps_the_host_busy(tmp_path, bed, monkeypatch):
+    """It takes 0.1 s, and its client closes it, so it leaves no trace."""
+    now = [1000.0]
+
+    class Tables(Arrivals):
+        def read(self):
+            is_there = 0.2 <= now[0] % 0.5 < 0.3
+            return {(80, "10.0.0.9", int(now[0] * 2), "10.0.0.4"): None} if is_there else {}, now[0]
+
+    monkeypatch.setattr(_health_probe, "Arrivals", Tables)
+    monkeypatch.setattr(_health_probe, "counted", lambda ports: Counted([], []))
+    monkeypatch.setattr(_health_probe.Health, "clock", staticmethod(lambda: now[0]))
+    entry = {"type": "health_probe", "action": "file", "file": str(tmp_path / "out"), "interval": 0.1, "threshold": 1, "margin": 0, "quiet": 1}
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(bed, "machine", functools.partial(Machine, monotonic=lambda: now[0], sleep=sleep))
+    out = bed.out([entry, "app"], ports=[80], timeout=10)
+    assert not out["done"] and bed.is_active() and out["waiting_for"] == ["1 new connection came to port 80 from 10.0.0.9"]
 
 
 def test_an_operators_maintenance_stays(tmp_path, bed):

@@ -160,6 +160,10 @@ class Duty:
         busy: list[str] = [] if seen["details"].get("missing") else seen["busy"]
         return ["%s: %s" % (self.title, sentence) for sentence in busy] if self.title and seen["state"] != UNKNOWN else busy
 
+    def watch(self, seconds: float) -> None:
+        """Let some time pass until the next look."""
+        self.machine.sleep(seconds)
+
     def note_before(self) -> None:
         """Note what can no longer be seen once the duties before it in a request are off."""
 

@@ -103,6 +103,13 @@ class HealthProbeDuty(Duty):
             details=dict(look, new_connections=came, quiet_for=arrivals.quiet_for, closed_ago=arrivals.closed_ago, clock=self._host.clock()),
         )
 
+    def watch(self, seconds: float) -> None:
+        ends = self.machine.monotonic() + seconds
+        while self.machine.rest(ends, self._host.sample_seconds):
+            # A connection that the client closes leaves no trace.
+            if self._look is not None:
+                self._look.arrivals.see()
+
     def note_before(self) -> None:
         if not self.machine.store().records(KIND):
             self._passed = self._passes() is True

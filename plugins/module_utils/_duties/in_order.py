@@ -153,7 +153,7 @@ def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
         since = now if looks <= 1 else since
         if looks >= LOOKS and now - since >= quiet:
             return []
-        machine.sleep(LOOK_SECONDS)
+        next((duty for duty in duties if duty.answers_checks), duties[0]).watch(LOOK_SECONDS)
 
 
 def shown(answer: dict[str, Any]) -> dict[str, Any]:
