@@ -127,6 +127,11 @@ def ask_url(
         return "%s: %s" % (url, _why(error))
     finally:
         connection.close()
+    return told_status(url, status)
+
+
+def told_status(url: str, status: int) -> str | None:
+    """None if a status is one of a service that answers, otherwise the reason why not."""
     return None if 200 <= status <= 399 else "%s: status %d" % (url, status)
 
 

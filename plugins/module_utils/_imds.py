@@ -60,6 +60,7 @@ RATE_MOST = 60.0
 _RETRY_AFTER_MOST = 1e9
 # In bytes. A document of 1,000 events with 20 resources each has 2 MB.
 BODY_LIMIT = 8 * 1024 * 1024
+IS_IT = "Is imds_url the address of the metadata service?"
 
 # Seconds before the first, second, ... retry, by the kind of failure. After the last entry there is no retry.
 _PASSING = (1, 2, 4)
@@ -101,6 +102,20 @@ class ImdsUnreachableError(ImdsError):
 
 def no_time_left(method: str, url: str) -> ImdsUnreachableError:
     return ImdsUnreachableError(f"{method} {url} was not asked: no time was left.", url)
+
+
+def check_encoding(method: str, url: str, status: int, encoding: str) -> None:
+    """A compressed body is never decoded, because a kilobyte may become gigabytes. Raises ImdsProtocolError."""
+    if encoding.strip().lower() not in ("", "identity"):
+        raise ImdsProtocolError(
+            f"{method} {url} answered {status} with the Content-Encoding {clip(encoding.strip())}, which was not requested. {IS_IT}", url, status
+        )
+
+
+def check_length(method: str, url: str, status: int, body: bytes) -> None:
+    """Raises ImdsProtocolError."""
+    if len(body) > BODY_LIMIT:
+        raise ImdsProtocolError(f"{method} {url} answered with more than {BODY_LIMIT >> 20} MB. {IS_IT}", url, status)
 
 
 class ImdsStatusError(ImdsError):
@@ -210,7 +225,7 @@ class ImdsClient:
         except (ValueError, RecursionError) as error:
             reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
             raise ImdsProtocolError(
-                f"{url} answered with something that is not JSON ({reason}): {clip(text)}. Is imds_url the address of the metadata service?",
+                f"{url} answered with something that is not JSON ({reason}): {clip(text)}. {IS_IT}",
                 url,
                 200,
                 text,
@@ -317,23 +332,10 @@ class ImdsClient:
 
     def _read(self, method: str, url: str, response: requests.Response) -> bytes:
         body = b""
-        encoding = response.headers.get("Content-Encoding", "").strip()
-        if encoding.lower() not in ("", "identity"):
-            # A compressed body is never decoded, because a kilobyte may become gigabytes.
-            raise ImdsProtocolError(
-                f"{method} {url} answered {response.status_code} with the Content-Encoding {clip(encoding)}, which was not requested. "
-                "Is imds_url the address of the metadata service?",
-                url,
-                response.status_code,
-            )
+        check_encoding(method, url, response.status_code, response.headers.get("Content-Encoding", ""))
         for chunk in response.raw.stream(65536, decode_content=False):
             body += chunk
-            if len(body) > BODY_LIMIT:
-                raise ImdsProtocolError(
-                    f"{method} {url} answered with more than {BODY_LIMIT >> 20} MB. Is imds_url the address of the metadata service?",
-                    url,
-                    response.status_code,
-                )
+            check_length(method, url, response.status_code, body)
         wanted = response.headers.get("Content-Length", "")
         if wanted.isdigit() and len(body) < int(wanted):
             raise ImdsUnreachableError(f"{method} {url} failed: the answer broke off after {len(body)} of {wanted} bytes.", url)
@@ -421,7 +423,7 @@ def _status_error(method: str, url: str, status: int, headers: Mapping[str, str]
     tail = f": {clip(said)}" if said else ""
     if 300 <= status < 400:
         where = clip(headers.get("Location", "nowhere"))
-        message = "{0} {1} answered {2}, a redirect to {3}, which is not followed. Is imds_url the address of the metadata service?"
+        message = "{0} {1} answered {2}, a redirect to {3}, which is not followed. " + IS_IT
         return ImdsProtocolError(message.format(method, url, status, where), url, status, said)
     if status < 300:
         return ImdsProtocolError(f"{method} {url} answered {status}, which is not a document{tail}.", url, status, said)

@@ -14,12 +14,12 @@ import math
 import re
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url, told_status
 from ansible_collections.graceful.azure.plugins.module_utils._imds import (
-    BODY_LIMIT,
     ImdsClient,
-    ImdsProtocolError,
     ImdsUnreachableError,
+    check_encoding,
+    check_length,
     no_time_left,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, as_list, as_number
@@ -55,12 +55,9 @@ class WindowsImdsClient(ImdsClient):
         status = _status(result)
         if status is None:
             raise ImdsUnreachableError(f"{method} {url} failed: {_why(result)}.", url)
-        encoding = as_text(result.get("content_encoding")).strip()
-        if encoding.lower() not in ("", "identity"):
-            raise ImdsProtocolError(f"{method} {url} answered {status} with the Content-Encoding {encoding!r}, which was not requested.", url, status)
+        check_encoding(method, url, status, as_text(result.get("content_encoding")))
         body = as_text(result.get("content")).encode("utf-8", "replace")
-        if len(body) > BODY_LIMIT:
-            raise ImdsProtocolError(f"{method} {url} answered with more than {BODY_LIMIT >> 20} MB.", url, status)
+        check_length(method, url, status, body)
         headers = {name: as_text(next(iter(as_list(result.get(key))), "")) for name, key in HEADERS.items()}
         return status, {name: value for name, value in headers.items() if value}, body
 
@@ -77,7 +74,7 @@ def status_of(windows: Windows, url: str, seconds: float, validate_certs: bool) 
     status = _status(result)
     if status is None:
         return None, f"{url}: {_why(result)}"
-    return status, None if 200 <= status <= 399 else f"{url}: status {status}"
+    return status, told_status(url, status)
 
 
 def ask_port(windows: Windows, host: str, port: int, seconds: float) -> str | None:

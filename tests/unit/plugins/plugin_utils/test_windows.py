@@ -466,7 +466,7 @@ class TestService:
             (reply(403, content="no"), "answered 403: 'no'"),
             (reply(content="<html>"), "not JSON"),
             (reply(content="{}"), "not a document of Scheduled Events"),
-            (reply(content="x", content_encoding="gzip"), "Content-Encoding 'gzip'"),
+            (reply(content="x", content_encoding="gzip"), "Content-Encoding 'gzip', which was not requested. Is imds_url the address"),
             ({"failed": True, "msg": "Unhandled exception occurred when sending web request. Exception: The operation has timed out"}, "has timed out"),
         ],
     )
