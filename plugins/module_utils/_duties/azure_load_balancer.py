@@ -106,11 +106,10 @@ def hold_spec() -> dict[str, Any]:
     return dict(
         hold_argument_spec(),
         **azure_argument_spec(),
+        **AzureLoadBalancerDuty.spec("address", "ip_address"),
         # The records are tags. Other calls have a folder of records.
         state_dir={"type": "path"},
         pools={"type": "list", "elements": "str", "required": True},
-        address={"type": "str"},
-        ip_address={"type": "str"},
         min_in_service={"type": "str"},
         timeout={"type": "float", "default": 60},
     )

@@ -38,8 +38,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, HaproxyRecords, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
-    DRAIN,
-    MAINT,
     READY,
     HaproxyError,
     same_process,
@@ -298,11 +296,10 @@ def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(
         hold_argument_spec(),
-        **HaproxyDuty.spec("socket", "absent", "hard_stop_after"),
+        **HaproxyDuty.spec("socket", "backends", "absent", "hard_stop_after"),
         server={"type": "str", "required": True},
-        backends={"type": "list", "elements": "str"},
         addresses={"type": "list", "elements": "str", "default": []},
-        out_state={"type": "str", "choices": [DRAIN, MAINT]},
+        out_state=HaproxyDuty.options["state"],
         min_in_service={"type": "str"},
         timeout={"type": "float", "default": 120},
         await_checks={"type": "bool", "default": True},

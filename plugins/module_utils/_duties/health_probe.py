@@ -151,7 +151,7 @@ def action_spec() -> dict[str, dict[str, Any]]:
 
 def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
-    return dict(hold_argument_spec(), url={"type": "str"}, **action_spec())
+    return dict(hold_argument_spec(), url=OPTIONS["url"], **action_spec())
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def info_spec() -> dict[str, Any]:
         action_spec(),
         action=OPTIONS["action"],
         notice={"type": "float", "default": 0},
-        url={"type": "str"},
+        url=OPTIONS["url"],
         ports={"type": "list", "elements": "int", "default": []},
         peer={"type": "list", "elements": "str", "default": AZURE_PROBES},
         wait_for={"type": "list", "elements": "str", "default": []},

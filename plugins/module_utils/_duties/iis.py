@@ -50,8 +50,7 @@ def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(
         hold_argument_spec(),
-        sites={"type": "list", "elements": "str", "default": []},
-        pools={"type": "list", "elements": "str", "default": []},
+        **IisDuty.spec("sites", "pools"),
         timeout={"type": "float", "default": 0},
     )
 

@@ -190,10 +190,9 @@ def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
     return dict(
         hold_argument_spec(),
-        **NginxDuty.spec("configuration"),
+        **NginxDuty.spec("files", "configuration"),
         server={"type": "str", "required": True},
         addresses={"type": "list", "elements": "str"},
-        files={"type": "list", "elements": "path"},
         min_in_service={"type": "str"},
     )
 
