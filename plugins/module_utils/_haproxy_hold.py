@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import too_low
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -193,11 +194,9 @@ class HaproxyServers(Driver[HaproxyServer]):
 
     def check(self) -> None:
         check_names([self._server] + (self._backends or []))
-        level = self._haproxy.level()
-        if level not in (None, "admin"):
-            raise HaproxyError(
-                "The HAProxy socket %s allows only the level %s; 'set server' needs 'stats socket ... level admin'." % (self._haproxy.path, level)
-            )
+        problem = too_low(self._haproxy.path, self._haproxy.level())
+        if problem:
+            raise HaproxyError("%s." % problem)
         seen = self._haproxy.look()
         self._find_targets(seen, self._records_of(seen))
 

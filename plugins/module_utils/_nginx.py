@@ -322,13 +322,18 @@ class Nginx:
 
     def hang_up(self) -> None:
         """Tell the master to reload."""
-        ended = NginxError("The master process %d of nginx has ended." % self.pid)
+        self.signal(signal.SIGHUP)
+
+    def signal(self, number: int) -> None:
+        """Send the master a signal. With 0, nothing is sent, and an error tells that it could not be."""
+        ended = NginxError("nginx (process %d) has ended." % self.pid)
         if started_ticks(self.pid, self._proc) != self.started:
             raise ended
         try:
-            os.kill(self.pid, signal.SIGHUP)
+            os.kill(self.pid, number)
         except PermissionError:
-            raise NginxError("User id %d may not signal nginx (process %d): set ansible_become: true for that machine." % (os.geteuid(), self.pid)) from None
+            found = self.pid, os.geteuid()
+            raise NginxError("nginx (process %d) takes no signal from user id %d: set ansible_become: true for that machine." % found) from None
         except ProcessLookupError:
             raise ended from None
 

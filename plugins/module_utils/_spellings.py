@@ -219,6 +219,11 @@ def is_same_host(place: Destination, own: Collection[Destination], others: Colle
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
 
 
+def too_low(path: str, level: str | None) -> str | None:
+    """The sentence that the level of a socket of HAProxy is too low; None if it is not, or not known."""
+    return None if level in (None, "admin") else "HAProxy socket %s allows only the level %s; admin is needed" % (path, level)
+
+
 def mistake_in_seconds(value: Any, least: float = 0.0, above: bool = False) -> str:
     """What is wrong with a length of time, or empty. What is below C(least), or with C(above) not above it, infinite or no number is wrong."""
     try:

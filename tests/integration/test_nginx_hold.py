@@ -1009,7 +1009,7 @@ def test_workers_whose_master_process_was_killed_and_that_still_take_requests_ar
 def test_without_the_rights_it_is_told_before_anything_is_changed(bed):
     bed.folder.chmod(0o755)
     seen = run_module("nginx_info", bed.arguments(servers=[bed.one]), user=65534)
-    assert "user id 65534 may not signal nginx" in seen["rights_problem"]
+    assert "takes no signal from user id 65534" in seen["rights_problem"]
     told = run_module("nginx_hold", bed.arguments(server=bed.one, event_ids=["A"]), user=65534)
     assert told["failed"]
     assert bed.up.read_bytes() == bed.found

@@ -18,7 +18,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_went,
     is_in_rotation,
     is_named,
-    too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
@@ -46,7 +45,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural, too_low
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

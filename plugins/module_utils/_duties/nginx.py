@@ -166,11 +166,9 @@ def key_of(server: dict[str, Any]) -> Key:
 def rights_problem(nginx: Nginx, servers: Iterable[dict[str, Any]]) -> str | None:
     """Why nginx could not be changed with the rights of this task."""
     try:
-        os.kill(nginx.pid, 0)
-    except PermissionError:
-        return "user id %d may not signal nginx (process %d): set ansible_become: true for that machine" % (os.geteuid(), nginx.pid)
-    except ProcessLookupError:
-        return "the master process %d of nginx has ended" % nginx.pid
+        nginx.signal(0)
+    except NginxError as error:
+        return str(error).rstrip(".")
     files = sorted({server["file"] for server in servers})
     return next(filter(None, map(irreplaceable, files)), None) or shared_with(nginx, files)
 

@@ -20,10 +20,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_went,
     is_in_rotation,
     is_named,
-    too_low,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, plural, too_low
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses

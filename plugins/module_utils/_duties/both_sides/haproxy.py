@@ -39,11 +39,6 @@ def is_named(options: Mapping[str, Any], server: Mapping[str, Any]) -> bool:
     return server["server"] == options["server"] and (not options.get("backends") or server["backend"] in options["backends"])
 
 
-def too_low(path: str, level: str | None) -> str | None:
-    """The sentence that the level of a socket is too low; None if it is not, or not known."""
-    return None if level in (None, "admin") else "the HAProxy socket %s allows only the level %s; admin is needed" % (path, level)
-
-
 def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tuple[str, ...]:
     """Which requests a server of HAProxy still has, or that this is unknown. ``leads_to``: the host's address, if the server has another name than the host."""
     if is_in_rotation(server):

@@ -295,7 +295,7 @@ class TestBalancer:
     @pytest.mark.parametrize(
         ("told", "wanted"),
         [
-            ({"level": "user"}, {"fatal": "the HAProxy socket /s allows only the level user; admin is needed", "servers": None}),
+            ({"level": "user"}, {"fatal": "HAProxy socket /s allows only the level user; admin is needed", "servers": None}),
             ({"state_dir_problem": "read-only"}, {"fatal": "read-only", "servers": None}),
             ({"absent": True, "level": None}, {"error": "no HAProxy runs there", "servers": []}),
         ],

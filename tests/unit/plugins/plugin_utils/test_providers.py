@@ -299,7 +299,7 @@ class TestHaproxy:
             ({"reached": False, "absent": True}, {"error": "no HAProxy runs there"}),
             (
                 {"reached": True, "level": "operator", "servers": [1]},
-                {"servers": None, "fatal": "the HAProxy socket /s allows only the level operator; admin is needed"},
+                {"servers": None, "fatal": "HAProxy socket /s allows only the level operator; admin is needed"},
             ),
             ({"reached": True, "level": "admin", "servers": [1], "state_dir_problem": "no folder"}, {"servers": None, "fatal": "no folder"}),
         ],
