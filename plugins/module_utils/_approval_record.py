@@ -12,7 +12,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._approving import A
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError, check_seconds, imds_argument_spec
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, TASK, was_posted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record
 
-KIND = "task"
 SUBJECT = {"name": APPROVED}
 
 
@@ -35,11 +34,11 @@ class Approved(Driver["dict[str, str]"]):
         self._forgotten = forgotten
 
     def look(self) -> list[tuple[str, dict[str, str], Record | None]]:
-        return [(SUBJECT["name"], SUBJECT, self._store.read(KIND, SUBJECT))]
+        return [(SUBJECT["name"], SUBJECT, self._store.read(TASK, SUBJECT))]
 
     def put(self, hold: Hold[dict[str, str]], events: Events) -> Iterator[Record | None]:
         events = {event_id: entry for event_id, entry in events.items() if fold(event_id) not in self._forgotten}
-        record = hold.record or new_record(KIND, SUBJECT, {}, {}, {})
+        record = hold.record or new_record(TASK, SUBJECT, {}, {}, {})
         yield dict(record, events=events, done=True, phase=HELD) if events else None
 
 
@@ -54,8 +53,8 @@ class ApprovalRecords:
     def begin(self, event_ids: Iterable[str]) -> None:
         """Record that these events are about to be sent. Events that were accepted before stay as they are."""
         with self.store.locked(create=True):
-            events = (self.store.read(KIND, SUBJECT) or {"events": {}})["events"]
-            sure = {fold(event_id) for event_id, entry in events.items() if (entry.get("details") or {}).get("posted", True)}
+            events = (self.store.read(TASK, SUBJECT) or {"events": {}})["events"]
+            sure = {fold(event_id) for event_id, entry in events.items() if was_posted(entry.get("details"))}
             new = [event_id for event_id in event_ids if fold(event_id) not in sure]
             # An earlier try may have reached the service, whatever happens to this one.
             self.unsure |= set(map(fold, events)) - sure - set(map(fold, self.added))

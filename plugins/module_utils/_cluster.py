@@ -29,6 +29,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
-KIND = "cluster"
 # The name that whatever we set in a cluster bears.
 OWNER = "graceful.azure"
 # Seconds for one command or request, and for a bare connection. The most that is read of an output.
@@ -410,7 +410,7 @@ class Members(Driver[SeenMember]):
 
     def look(self) -> list[tuple[str, SeenMember, Record | None]]:
         seen = self._member.look()
-        record = self._store.read(KIND, self._subject(seen))
+        record = self._store.read(CLUSTER, self._subject(seen))
         if record is None and self._member.bears_name and (seen.is_named if not self._request.present else seen.events and not seen.ours):
             # The record is lost, such as with a disk, and what was set is elsewhere, or somebody else has undone it.
             record = self._told_by(seen, {})
@@ -422,12 +422,12 @@ class Members(Driver[SeenMember]):
             return None
         seen = self._member.look()
         # The step may have been renamed meanwhile.
-        known = any((record["subject"]["type"], record["subject"]["member"]) == (self._type, seen.member) for record in self._store.records(KIND))
+        known = any((record["subject"]["type"], record["subject"]["member"]) == (self._type, seen.member) for record in self._store.records(CLUSTER))
         return self._told_by(seen, details) if seen.is_named and not known else None
 
     def _told_by(self, seen: SeenMember, details: dict[str, Any]) -> Record:
         events: Events = {event_id: {"since": self._request.now, "reason": "", "details": dict(details)} for event_id in seen.events}
-        return dict(new_record(KIND, self._subject(seen), seen.state, {}, events, boot_id=self._life, options=self._options), phase=HELD)
+        return dict(new_record(CLUSTER, self._subject(seen), seen.state, {}, events, boot_id=self._life, options=self._options), phase=HELD)
 
     def condition(self, record: Record | None, seen: SeenMember) -> str:
         return condition_of(record, seen, self._life, self._member.survives_reboot)
@@ -485,7 +485,7 @@ class Members(Driver[SeenMember]):
         attempt = self._member.attempt(seen) if is_due else None
         if record is None:
             more = dict({"boot_id": self._life, "options": self._options}, **forced)
-            record = new_record(KIND, self._subject(seen), seen.state, {}, events, **more)
+            record = new_record(CLUSTER, self._subject(seen), seen.state, {}, events, **more)
         elif is_held and seen.ours:
             record = dict(record, events=events)
         else:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     # What isinstance takes.
     Types = Union[type[Any], tuple[type[Any], ...]]
 
+# The kinds of records that are of no type of duty: notes, and members of clusters of any type.
+TASK, CLUSTER = "task", "cluster"
+
 # The names of the records that are notes: what they hold changes nothing on the machine, it tells the next run how far the host has come.
 
 # The role approve_event approved through this VM.
@@ -63,12 +66,12 @@ KINDS = {
         when_idle=True,
     ),
     "iis": RecordKind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
-    "cluster": RecordKind(
+    CLUSTER: RecordKind(
         {"subject": {"type": str, "name": str, "member": str}},
         {"boot_id": str, "options": dict},
         {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
     ),
-    "task": RecordKind({"subject": {"name": str}}, {"done": bool}),
+    TASK: RecordKind({"subject": {"name": str}}, {"done": bool}),
     "health_probe": RecordKind(
         {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
         {"boot_id": str, "clock": NUMBER},
@@ -86,7 +89,7 @@ def heard_by(kind: str, name: str | None, details: dict[str, Any], ports: Iterab
 
     What was stopped on an idle host is proof that all of them could be counted. For other records, C(details) tell it.
     """
-    if kind_of(kind).when_idle and details.get("idle") is not False or (kind, name) == ("task", DRAINED):
+    if kind_of(kind).when_idle and details.get("idle") is not False or (kind, name) == (TASK, DRAINED):
         return set(ports)
     told = details.get("heard")
     return {port for port in told if isinstance(port, int)} if isinstance(told, list) else set()
@@ -100,6 +103,11 @@ def heard_in(records: Iterable[Mapping[str, Any]], ports: Collection[int]) -> se
         for entry in record["events"].values()
         for port in heard_by(record["kind"], record["subject"].get("name"), entry.get("details") or {}, ports)
     }
+
+
+def was_posted(details: Mapping[str, Any] | None) -> bool:
+    """Whether an event on record as approved was sent for sure, by its details. They say no until the request was accepted."""
+    return bool((details or {}).get("posted", True))
 
 
 def still_uncounted(uncounted: Iterable[dict[str, Any]], heard: Container[int]) -> list[dict[str, Any]]:

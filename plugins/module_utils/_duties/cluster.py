@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     DRAINING,
-    KIND,
     RETURNING,
     DryMember,
     MemberError,
@@ -23,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -149,7 +149,7 @@ def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> di
 def _on_record(store: Any, types: Mapping[str, type[Member]], params: Mapping[str, Any], tools: Any) -> list[Wanted]:
     """The members that the request is about: those on record, or the one in its options if what was set there bears our name."""
     found = []
-    for record in store.records(KIND):
+    for record in store.records(CLUSTER):
         type_name, name = record["subject"]["type"], record["subject"]["name"]
         if params["type"] in (None, type_name) and params["name"] in (None, name):
             if type_name not in types:

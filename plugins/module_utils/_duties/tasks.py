@@ -13,6 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import TASK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
-KIND = "task"
 
 
 class TasksDuty(Duty):
@@ -37,9 +37,9 @@ class TasksDuty(Duty):
         return bool(self.given["traffic"])
 
     def look(self) -> dict[str, Any]:
-        record = self.machine.store().read(KIND, {"name": self.record})
+        record = self.machine.store().read(TASK, {"name": self.record})
         if record is None and self.brings_traffic:
-            record = self.machine.store().read(KIND, {"name": FORMER_RECORD})
+            record = self.machine.store().read(TASK, {"name": FORMER_RECORD})
         details = {"record": self.record}
         if not self.given.get("out"):
             # There is nothing to take off.
@@ -84,13 +84,13 @@ class TaskRecords(Driver[str]):
         self._done = done
 
     def look(self) -> list[tuple[str, str, Record | None]]:
-        return [(name, name, self._store.read(KIND, {"name": name})) for name in self._names]
+        return [(name, name, self._store.read(TASK, {"name": name})) for name in self._names]
 
     def view(self, record: Record | None, seen: str) -> dict[str, Any]:
         return {"done": bool(record and record["done"])}
 
     def put(self, hold: Hold[str], events: Events) -> Iterator[Record | None]:
-        record = hold.record or new_record(KIND, {"name": hold.name}, {}, {}, {}, done=False)
+        record = hold.record or new_record(TASK, {"name": hold.name}, {}, {}, {}, done=False)
         if record["done"] and self._boot_id is not None and record.get("boot_id") != self._boot_id:
             record = dict(record, done=False)
         if self._done and not record["done"]:

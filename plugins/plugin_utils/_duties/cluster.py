@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND, Member, check_options
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, check_options
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
@@ -43,7 +44,7 @@ class ClusterDuty(HostDuty):
     def __init__(self, member: type[Member]) -> None:
         self.name = member.type
         self.options = {**OPTIONS, **{name: dict(spec) for name, spec in member.options.items()}}
-        self.record = f"{KIND}_{member.type}"
+        self.record = f"{CLUSTER}_{member.type}"
         self.bears_name = member.bears_name
         self.closes = member.closes
         self.hands_over = member.hands_over

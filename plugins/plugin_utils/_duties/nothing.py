@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import OUT_NAMES, OUT_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import DRAINED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER, DRAINED, TASK
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Record, RecordedEvent
 
@@ -16,5 +16,5 @@ class Nothing(TrafficDuty):
     name = "none"
 
     def out_since(self, record: Record, entry: RecordedEvent, is_new: bool) -> tuple[str | None, ...] | None:
-        is_task = record.kind == "task" and (record.name in (OUT_NAMES[0], DRAINED) or record.name.startswith(OUT_RECORD))
-        return (entry.since,) if is_task or record.kind == "cluster" else None
+        is_task = record.kind == TASK and (record.name in (OUT_NAMES[0], DRAINED) or record.name.startswith(OUT_RECORD))
+        return (entry.since,) if is_task or record.kind == CLUSTER else None

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     option_mistakes,
     record_of_tasks,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import TASK
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import holding, own_file
@@ -40,7 +41,7 @@ class TasksDuty(HostDuty):
     module = "task_hold"
     needs_idle = False
     windows = True
-    nouns = {"task": "note"}
+    nouns = {TASK: "note"}
 
     def brings_traffic(self, options: Options) -> bool:
         return bool(options.get("traffic"))

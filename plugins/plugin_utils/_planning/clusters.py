@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import KIND
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event, add_new, urgency
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import is_borne_with, is_deleted, is_given_back
@@ -84,7 +84,7 @@ def _has_begun(host: Host, cluster: Cluster, observed: Observed) -> bool:
         return not is_deleted(host, observed) and any(
             host.name in event.held and not is_given_back(host, event, observed) for event in observed.events_of(host)
         )
-    return any(record.kind == KIND and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
+    return any(record.kind == CLUSTER and (record.subject.get("type"), record.subject.get("name")) in _names(host, cluster) for record in holds)
 
 
 def _names(host: Host, cluster: Cluster) -> list[tuple[str, str]]:

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, DRAINED, READY_TO_LEAVE, still_uncounted, why_uncounted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import (
+    APPROVED,
+    CLUSTER,
+    DRAINED,
+    READY_TO_LEAVE,
+    TASK,
+    still_uncounted,
+    why_uncounted,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Record, Settings, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -24,9 +32,9 @@ WHOLE = 2.0
 
 
 def _told_by(record: Record) -> str:
-    if record.kind == "task":
+    if record.kind == TASK:
         return record.name
-    return f"{record.kind}_{record.subject.get('type')}" if record.kind == "cluster" else record.kind
+    return f"{record.kind}_{record.subject.get('type')}" if record.kind == CLUSTER else record.kind
 
 
 @dataclass
@@ -195,7 +203,7 @@ class Host(Lasting):
 
     def task_holds(self, name: str) -> set[str]:
         """Folded event ids for which the user's task file of that name ran to its end."""
-        records = [record for record in self.observation.holds or () if record.kind == "task" and record.name == name and record.done]
+        records = [record for record in self.observation.holds or () if record.kind == TASK and record.name == name and record.done]
         return {fold(event_id) for record in records for event_id in record.events}
 
     @property

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import APART
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import TASK
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses, addresses_of
@@ -279,7 +280,7 @@ def lost_duties(host: Host, key: str) -> list[str]:
     there = [record for record in host.observation.holds or () if key in map(fold, record.events)]
     # The record of the health answer lies on the host itself. It tells this also where no other record does.
     gone = {own[record.kind] for record in there if record.kind in own} | host.out_of.get(key, set())
-    names = [record.name for record in there if record.kind == "task"]
+    names = [record.name for record in there if record.kind == TASK]
     return [*lost_steps(names, recorded), *map(LOST_SPOT.format, sorted(gone - spots))]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, STEP_RECORDS
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, heard_by
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, TASK, heard_by, was_posted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machines, Record, RecordedEvent, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
@@ -53,7 +53,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
         records.extend((record, Clock(machine.result.get("time"), now, machine.seen_at(now))) for record, machine in found)
         held = set()
         for record, clock in records:
-            if record.kind == "task" and record.name not in ours and not record.name.startswith(STEP_RECORDS):
+            if record.kind == TASK and record.name not in ours and not record.name.startswith(STEP_RECORDS):
                 continue
             for event_id, entry in record.events.items():
                 host.out_of.setdefault(fold(event_id), set()).update(map(str, entry.details.get("out_of") or ()))
@@ -73,7 +73,7 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
 
 
 def _is_approval(record: Record) -> bool:
-    return record.kind == "task" and record.name == APPROVED
+    return record.kind == TASK and record.name == APPROVED
 
 
 def _is_names(value: object) -> bool:
@@ -126,7 +126,7 @@ def _bearers(hosts: Mapping[str, Host], targets: object) -> list[str]:
 def _note_hold(host: Host, event: Event, record: Record, entry: RecordedEvent, clock: Clock) -> None:
     """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
     if _is_approval(record):
-        if not entry.details.get("posted", True):
+        if not was_posted(entry.details):
             event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
         elif event.approved_at is None:
             event.approved_before = True
@@ -138,7 +138,7 @@ def _note_hold(host: Host, event: Event, record: Record, entry: RecordedEvent, c
         return  # the clock was set back since then
     if record.name == BEING_RESTORED:
         host.restoring[event.key] = put
-    if record.name not in AFTER and not (record.kind == "task" and record.name.startswith(BACK_RECORD)):
+    if record.name not in AFTER and not (record.kind == TASK and record.name.startswith(BACK_RECORD)):
         event.held_at = max(put, event.held_at or put)
 
 

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
@@ -367,7 +367,7 @@ def _looks_for_marks(host: Host) -> bool:
     records = host.observation.holds or ()
     if not host.observation.reached or any(record.marked for record in records):
         return True
-    return any(event.started for event in host.events) and not any(record.kind == "cluster" for record in records)
+    return any(event.started for event in host.events) and not any(record.kind == CLUSTER for record in records)
 
 
 def _looks_at_steps(host: Host, decided: Decided) -> bool:

@@ -17,10 +17,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     scan_records,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, TASK, was_posted
 
 NAME = "event_watcher_fast_path"
-_KIND = "task"
 _SUBJECT = {"name": NAME}
 # Another process keeps the folder for milliseconds. Who is stuck must not stop the watcher.
 _LOCK_SECONDS = 0.5
@@ -36,7 +35,7 @@ def look(state_dir):
         return None, set()
     held, last = set(), set()
     for record in records:
-        name = record["subject"].get("name") if record["kind"] == _KIND else None
+        name = record["subject"].get("name") if record["kind"] == TASK else None
         if name == NAME:
             # The watcher's own: what it does is undone by no job.
             continue
@@ -44,7 +43,7 @@ def look(state_dir):
         held.update(ids)
         if name in _FORGOTTEN_LAST:
             # An approval that may not have been sent is forgotten without anything being restored.
-            last.update(event_id for event_id, entry in ids.items() if (entry.get("details") or {}).get("posted", True))
+            last.update(event_id for event_id, entry in ids.items() if was_posted(entry.get("details")))
     return None if problems else held, last
 
 
@@ -56,13 +55,13 @@ class FastHold:
 
     def read(self):
         """The ids that hold it, and whether the command had come to its end. Raises HoldError if the record cannot be read."""
-        record = self._store.read(_KIND, _SUBJECT)
+        record = self._store.read(TASK, _SUBJECT)
         return ([], False) if record is None else (holders(record), record["done"])
 
     def write(self, ids, done, events):
         """Record that these events hold it, or that none does any more. Raises HoldError if the record cannot be written."""
         with self._store.locked(create=bool(ids)):
-            record = self._store.read(_KIND, _SUBJECT)
+            record = self._store.read(TASK, _SUBJECT)
             if not ids:
                 if record is not None:
                     self._store.delete(record)
@@ -70,5 +69,5 @@ class FastHold:
             details = {event["event_id"]: {"resources": event["resources"], "event_type": event["event_type"]} for event in events}
             request = Request(True, ids, "fast path of the watcher", {fold(key): value for key, value in details.items()})
             if record is None:
-                record = new_record(_KIND, _SUBJECT, {}, {}, {}, done=False)
+                record = new_record(TASK, _SUBJECT, {}, {}, {}, done=False)
             self._store.write(dict(record, events=request.added_to(record["events"]), done=done, phase=HELD if done else CHANGING))
