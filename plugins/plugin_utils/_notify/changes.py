@@ -101,7 +101,8 @@ def _of_events(story: Story, passed: PassLine, memory: Json) -> Iterator[tuple[s
         back = [name for name, host in result["hosts"].items() if host["state"] == "restored"]
         if result["outcome"] != UNFINISHED and back:
             over = outcome_words(result["outcome"], result["hosts"], description=event["description"])
-            yield f"restored {key}", _change("restored", f"{_label(event)}: {over}; {names(back)} back in service", back)
+            # A host that a person was needed for may come back later than the others.
+            yield f"restored {key} {','.join(back)}", _change("restored", f"{_label(event)}: {over}; {names(back)} back in service", back)
 
 
 def _of_persons(story: Story, passed: PassLine) -> Iterator[tuple[str, Change]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import STATES, UNFINISHED, PassLine, Story, held_since
@@ -20,9 +21,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
 OUTCOMES = ("completed", "cancelled", "not_approved")
-SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}) (-?[0-9.]+)")
+SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}|# counted \S+) (-?[0-9.]+)")
 ANSWERED = "host_last_answer_timestamp_seconds"
 FAILED = "last_run_failed"
+COUNTED = "# counted "
+"""Begins a comment with the id of an event that a run has counted. As long as it holds a host, the next runs find it again."""
+KEPT = 30 * 86400.0
+"""Seconds for which such a comment stays."""
 
 
 def read(text: str) -> dict[str, float]:
@@ -81,7 +86,9 @@ def _add_events(families: Families, story: Story, passed: PassLine, events: dict
     families.add(
         "events", "gauge", "Events that stand and name a target", [({"status": status, "type": kind}, count) for (kind, status), count in kinds.items()]
     )
-    over = Counter((event["event_type"] or "", event["outcome"]) for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED))
+    ended = {_counted(event): event for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED)}
+    over = Counter((event["event_type"] or "", event["outcome"]) for mark, event in ended.items() if not families.is_known(mark))
+    families.keep(ended, COUNTED, story["run"]["updated"], forgotten=map(_counted, story["events"].values()))
     # They begin at 0 while the event stands. Prometheus counts no increase where a series begins.
     kinds_seen = {event["event_type"] or "" for event in story["events"].values()}
     counted = [({"outcome": outcome, "type": kind}, over[kind, outcome]) for kind in kinds_seen for outcome in OUTCOMES]
@@ -96,6 +103,10 @@ def _add_events(families: Families, story: Story, passed: PassLine, events: dict
         "host_not_before_timestamp_seconds", "gauge", "When the first event that names a target may start; not if it has started or is left alone",
         [({"host": name}, at) for name, at in begins.items()],
     )  # fmt: skip
+
+
+def _counted(event: Json) -> str:
+    return COUNTED + quote(fold(event["event_id"]))
 
 
 def _answers(families: Families, run: Json, hosts: dict[str, Json], settings: dict[str, Json]) -> Iterator[tuple[Labels, float]]:
@@ -121,6 +132,15 @@ class Families:
 
     def note(self, name: str, labels: Labels, value: float) -> None:
         self._before[self._series(name, labels)] = value
+
+    def is_known(self, mark: str) -> bool:
+        return mark in self._before
+
+    def keep(self, marks: Iterable[str], prefix: str, now: float, forgotten: Iterable[str]) -> None:
+        """Write these comments, and those of the same prefix that former runs have written less than C(KEPT) seconds ago."""
+        gone = set(forgotten)
+        kept = {mark: at for mark, at in self._before.items() if mark.startswith(prefix) and mark not in gone and now - at < KEPT}
+        self._lines += [f"{mark} {_number(at)}" for mark, at in sorted({**kept, **dict.fromkeys(marks, now)}.items())]
 
     def add(self, name: str, kind: str, words: str, samples: Iterable[tuple[Labels, float]]) -> None:
         self._write(name, kind, words, {self._series(name, labels): value for labels, value in samples})

@@ -75,6 +75,23 @@ class TestView:
         assert told(seen.update("a", [event(status="Started")], 15000)) == [("changed", "E1")]
         assert told(seen.update("a", [event(status="Started")], 15060)) == [("standing", "E1")]
 
+    def test_an_event_of_another_type_is_told_and_is_not_over(self):
+        seen = view(event_types=["Freeze"])
+        assert told(seen.update("a", [event(event_type="Freeze")], 0)) == [("appeared", "E1")]
+        (changed,) = seen.update("a", [event(event_type="Redeploy")], 1)
+        assert (changed["change"], changed["scheduled_event"]["event_type"]) == ("changed", "Redeploy")
+        assert told(seen.update("a", [], 2)) == [("gone", "E1")]
+        assert seen.update("a", [event(event_type="Redeploy")], 3) == []
+
+    def test_whom_an_event_names_no_more_is_a_target_until_it_is_over(self):
+        """That host may still be out, if its run was killed."""
+        seen = view()
+        assert told(seen.update("a", [event("E1", "vm-1", "vm-2")], 0)) == [("appeared", "E1")]
+        (changed,) = seen.update("a", [event("E1", "vm-1")], 1)
+        assert (changed["change"], changed["target"], changed["scheduled_event"]["resources"]) == ("changed", "vm-1:vm-2", ["vm-1"])
+        (gone,) = seen.update("a", [], 2)
+        assert (gone["change"], gone["target"], gone["lane"]) == ("gone", "vm-1:vm-2", "E1")
+
     def test_or_never(self):
         seen = view(reminder=0)
         assert sum(len(seen.update("a", [event()], now)) for now in range(0, 10000, 10)) == 1

@@ -127,6 +127,27 @@ def test_the_next_run_counts_on():
     assert second.value("runs_total") == 2
 
 
+def test_an_event_that_holds_a_host_for_many_runs_is_counted_once():
+    site = whole_life()
+    site.refuse["web1", "restore_service"] = "it does not answer"
+    site.over("e1")
+    for _run in range(2):
+        site.finish()
+        assert site.outcome["failed_run"] and site.outcome["events"][0]["outcome"] == "completed"
+        assert site.value("events_over_total", type="Reboot", outcome="completed") == 1
+        site.killed()
+        site.story, site.before = story.begin(site.run, site.names), metrics.read(site.text)
+    if PROMTOOL:
+        promtool("check", "metrics", input=site.text)
+    # It is forgotten after a while, and at once if it stands again.
+    site.hosts["web1"]["tasks"].clear()
+    site.servers["lb1"]["web1"].update(admin_state="ready", record=None)
+    assert "# counted e1" in site.text
+    site.announce("E1", "web1")
+    site.go()
+    assert "# counted" not in site.text
+
+
 def test_a_service_that_is_silent():
     site = Measured(hosts=2)
     site.go()

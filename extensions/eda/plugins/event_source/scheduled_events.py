@@ -100,7 +100,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 change:
-  description: V(appeared), V(changed) (another status, another NotBefore, other resources), V(standing) or V(gone).
+  description: V(appeared), V(changed) (another type, status or NotBefore, other resources), V(standing) or V(gone).
   type: str
 scheduled_event:
   description:
@@ -111,7 +111,7 @@ scheduled_event:
 target:
   description:
     - >-
-      A host pattern for all hosts that the event names, by their names in Azure. For hosts with other names in the inventory,
+      A host pattern for all hosts that the event names or has named, by their names in Azure. For hosts with other names in the inventory,
       C(graceful.azure.handle_events) compares these with the variable C(graceful_azure_resource_name).
   type: str
 lane:
@@ -152,7 +152,7 @@ LANE_SECONDS = 18000.0
 SILENT_SECONDS = 60.0
 
 # What makes an event another one than it was.
-TELLING = ("event_status", "not_before", "resources")
+TELLING = ("event_type", "event_status", "not_before", "resources")
 # A pattern knows more than names. What comes from the service must not mean anything else.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
 # A plain word or a time. Text that anybody may have written, such as a description, could be a template that a playbook then evaluates.
@@ -268,29 +268,34 @@ class View:
     def update(self, imds_url, events, now, incarnation):
         """The changes after one service was read. ``incarnation``: the number of its document, None for an empty body."""
         events = {event["event_id"].lower(): event for event in events if self._is_wanted(event)}
-        before = self.shown.get(imds_url, set())
+        last = self.shown.get(imds_url, set())
         self.read_at[imds_url] = now
         self.shown[imds_url] = set(events) | self.absences.setdefault(imds_url, Absences()).note(events, now, incarnation)
         changes = []
         for key, event in events.items():
-            change = self._change(self.standing.get(key), event, now)
+            before = self.standing.get(key)
+            change = self._change(before, event, now)
             if change:
-                pause = next_pause(self.standing[key]["pause"]) if change == "standing" else self.arguments["reminder"]
-                self.standing[key] = {"scheduled_event": event, "at": now, "pause": pause}
-                changes.append(self._tell(change, event, imds_url, now))
-        self.over[imds_url] = (self.over.get(imds_url, set()) | before - self.shown[imds_url]) - set(events)
+                pause = next_pause(before["pause"]) if change == "standing" else self.arguments["reminder"]
+                # Whom it named before may still be out for it.
+                names = list(dict.fromkeys([*(before["names"] if before else ()), *event["resources"]]))
+                self.standing[key] = {"scheduled_event": event, "names": names, "at": now, "pause": pause}
+                changes.append(self._tell(change, self.standing[key], imds_url, now))
+        self.over[imds_url] = (self.over.get(imds_url, set()) | last - self.shown[imds_url]) - set(events)
         silent = max(SILENT_SECONDS, 3 * self.arguments["interval"])
         answering = [ids for url, ids in self.shown.items() if now - self.read_at[url] < silent]
         for key in sorted(key for key in set().union(*self.over.values()) if not any(key in ids for ids in answering)):
             for ids in self.over.values():
                 ids.discard(key)
             if key in self.standing:
-                changes.append(self._tell("gone", self.standing.pop(key)["scheduled_event"], imds_url, now))
+                changes.append(self._tell("gone", self.standing.pop(key), imds_url, now))
         return changes
 
     def _is_wanted(self, event):
         types, names = self.arguments["event_types"], self.arguments["resources"]
-        if types is not None and (event["event_type"] or "").lower() not in [wanted.lower() for wanted in types]:
+        # What was told and becomes one of another type is not over.
+        is_told = event["event_id"].lower() in self.standing
+        if types is not None and not is_told and (event["event_type"] or "").lower() not in [wanted.lower() for wanted in types]:
             return False
         return names is None or bool({name.lower() for name in event["resources"]} & {name.lower() for name in names})
 
@@ -302,15 +307,16 @@ class View:
             return "changed"
         return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 
-    def _tell(self, change, event, imds_url, now):
-        lane = self.lanes.enter(strip_id(event["event_id"]), event["resources"], now)
-        return {"change": change, "scheduled_event": strip_event(event), "target": self._target(event), "imds_url": imds_url, **lane}
+    def _tell(self, change, told, imds_url, now):
+        event, names = told["scheduled_event"], told["names"]
+        lane = self.lanes.enter(strip_id(event["event_id"]), names, now)
+        return {"change": change, "scheduled_event": strip_event(event), "target": self._target(event, names), "imds_url": imds_url, **lane}
 
-    def _target(self, event):
-        odd = [name for name in event["resources"] if not NAME.match(name)]
+    def _target(self, event, names):
+        odd = [name for name in names if not NAME.match(name)]
         if odd:
             logger.warning("event %s: %s cannot be the name of a VM and is left out", clip(event["event_id"]), clip(odd))
-        return ":".join(name for name in event["resources"] if name not in odd)
+        return ":".join(name for name in names if name not in odd)
 
 
 async def watch(imds_url, view, queue, arguments, threads):

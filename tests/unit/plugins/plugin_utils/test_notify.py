@@ -90,6 +90,22 @@ def test_a_second_run_does_not_say_it_again():
     assert first.texts[2:] == ["Reboot E1: completed; web1 back in service"]
 
 
+def test_who_comes_back_after_a_person_was_needed_is_told_of():
+    site = Told(hosts=4)
+    site.announce("E1", "web1", "web2")
+    site.until(lambda _outcome: site.posted)
+    site.refuse["web1", "restore_service"] = "it does not answer"
+    site.over("E1")
+    site.finish()
+    del site.refuse["web1", "restore_service"]
+    for _run in range(2):
+        site.killed()
+        site.story = story.begin(site.run, site.names)
+        site.finish()
+    assert site.texts[2] == "Reboot E1: completed, but web1 needs a person; web2 back in service"
+    assert site.texts[4:] == ["Reboot E1: completed; web1, web2 back in service"]
+
+
 def test_an_event_that_is_left_alone_is_not_told_of():
     site = Told(hosts=2, rules=[{"name": "none", "when": None, "action": "ignore", "lead_time": None, "on_drain_timeout": "hold"}])
     site.announce("E1", "web1")
