@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, sort_for_approval
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import READY_LONG_AGO, fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
@@ -94,6 +94,19 @@ class Approval:
         """
         refused: tuple[ImdsStatusError, dict[str, object]] | None = None
         last_post = None if deadline is None else deadline - POST_SECONDS
+
+        def check_time() -> None:
+            if last_post is not None and self.client.monotonic() > last_post:
+                raise ApprovalRefusedError("No time was left to approve. Nothing was approved.")
+            if ready_until is not None and self.now() > ready_until:
+                raise ApprovalRefusedError(READY_LONG_AGO)
+
+        def check_again(error: ImdsError) -> None:
+            # The service may take a minute until it answers rightly, and a document that it updates meanwhile may name more VMs.
+            self.unsure = self.unsure or error.unsure or (error.status or 500) >= 500
+            decide(self._read(last_post), self.event_ids, self.allow_other_hosts, self.ready, self.types)
+            check_time()
+
         for _dummy in range(ATTEMPTS):
             # An approval cannot be taken back, so the events are read again immediately before it.
             reading = self._read(last_post)
@@ -106,12 +119,9 @@ class Approval:
                     break
                 if before_post:
                     before_post(approve)
-                if last_post is not None and self.client.monotonic() > last_post:
-                    raise ApprovalRefusedError("No time was left to approve. Nothing was approved.")
-                if ready_until is not None and self.now() > ready_until:
-                    raise ApprovalRefusedError(READY_LONG_AGO)
+                check_time()
                 try:
-                    self.client.post_events(document, deadline)
+                    self.client.post_events(document, deadline, check_again)
                 except ImdsStatusError as error:
                     self.unsure = self.unsure or error.unsure
                     if error.status != 400:

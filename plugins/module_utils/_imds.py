@@ -204,9 +204,12 @@ class ImdsClient:
         """Ask for the document. The body of the answer is empty if the service sent none."""
         return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
 
-    def post_events(self, document: object, deadline: float | None = None) -> None:
-        """Send an approval. If this raises no error, the service has accepted it. The answer says no more."""
-        self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document)
+    def post_events(self, document: object, deadline: float | None = None, before_again: Callable[[ImdsError], object] | None = None) -> None:
+        """Send an approval. If this raises no error, the service has accepted it. The answer says no more.
+
+        C(before_again) is called with the last error before the request is sent again. If it raises, that is not done.
+        """
+        self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document, before_again=before_again)
 
     def get_resource_name(self, deadline: float | None = None, retry_until: float = math.inf) -> str:
         """Ask for the name of this host in Resources."""
@@ -262,6 +265,7 @@ class ImdsClient:
         document: object = None,
         retry_until: float = math.inf,
         request_timeout: float | None = None,
+        before_again: Callable[[ImdsError], object] | None = None,
     ) -> Answer:
         if request_timeout is None:
             request_timeout = self.request_timeout
@@ -293,6 +297,8 @@ class ImdsClient:
                 error.retry_in = delay
                 raise error
             self.sleep(delay)
+            if before_again:
+                before_again(error)
             attempt += 1
 
     def _exchange(self, method: str, url: str, deadline: float, request_timeout: float, document: object) -> tuple[int, Mapping[str, str], bytes]:

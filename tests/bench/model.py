@@ -51,7 +51,7 @@ class Client(ImdsClient):
     def get_events(self, deadline=None, retry_until=0.0, request_timeout=None):
         return Answer(self.documents.body(), datetime.now(timezone.utc))
 
-    def post_events(self, document, deadline=None):
+    def post_events(self, document, deadline=None, before_again=None):
         """Whoever approves is believed, and the event stands."""
 
     def _ask(self, *request, **more):

@@ -40,6 +40,21 @@ def test_several_in_one_request(approve):
     assert approve.posted == [ids("B", "A")]
 
 
+@pytest.mark.parametrize("status", [404, 410, 429, 503])
+def test_before_it_is_sent_again_the_events_are_read_again(approve, status):
+    """While the service updates the document, the event comes to name one more VM, which is not known to be ready."""
+    one, two = (document(event("A", Resources=names)) for names in (["FrontEnd_IN_0"], ["FrontEnd_IN_0", "BackEnd_IN_0"]))
+    result = approve(one, two, event_ids=["A"], ready_resources=["FrontEnd_IN_0"], posts=(status, 200))
+    assert result["failed"] and "BackEnd_IN_0" in result["msg"]
+    assert approve.posted == [ids("A")]
+
+
+def test_an_event_that_has_started_meanwhile_is_no_failure(approve):
+    """The answer to the first request may have been lost."""
+    result = approve(document(event("A")), document(event("A", **STARTED)), event_ids=["A"], posts=(503, 200))
+    assert not result.get("failed") and result["approved"] == ["A"]
+
+
 def test_what_needs_no_approval(approve):
     result = approve(document(event("A", **STARTED)), event_ids=["a", "gone"])
     assert (result["changed"], result["approved"]) == (False, [])
