@@ -39,17 +39,17 @@ class Step(NamedTuple):
             "role": self.role,
             "state": self.state,
             "event_ids": self.event_ids,
-            # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too, and who listened before. Its
-            # balancers are kept because the settings may have lost one when it is given back.
-            "event_details": {event.event_id: dict(event.details(), host=host.name, **kept, **_out_of(host, event)) for event in self.events},
+            # The record keeps these. While the host is out, nobody can ask it again, so its missing answer is kept, too, and who listened before.
+            "event_details": {event.event_id: dict(event.details(), host=host.name, **kept, **out_of(host, event.key)) for event in self.events},
             "reason": "; ".join(event.label for event in self.events),
             **({"backends": only_in} if only_in else {}),
             **self.variables,
         }
 
 
-def _out_of(host: Host, event: Event) -> Json:
-    spots = host.spots(event.key)
+def out_of(host: Host, key: str) -> Json:
+    """What a record keeps of where a host was taken out for an event: the settings may have lost a balancer when it is given back."""
+    spots = host.spots(key)
     return {"out_of": spots} if spots else {}
 
 

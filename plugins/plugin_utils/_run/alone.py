@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import lost_duties, observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import out_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
     READINGS,
@@ -435,10 +436,8 @@ def _next_stage(this: RolePass, groups: Sequence[Json]) -> Json:
         due = [*([] if this.check else due), IDLE]
     if due:
         events, first = this.notes["events"], due[0] == FIRST
-        # Its balancers are kept because the settings may have lost one when it is given back.
-        spots = {event_id: this.host.spots(fold(event_id)) for event_id in events["ids"]}
-        out_of = {event_id: {"out_of": found, **events["details"].get(event_id, {})} for event_id, found in spots.items() if found}
-        details = {**events["details"], **out_of}
+        spots = {event_id: out_of(this.host, fold(event_id)) for event_id in events["ids"]}
+        details = {**events["details"], **{event_id: {**found, **events["details"].get(event_id, {})} for event_id, found in spots.items() if found}}
         details = details if due[0] == IDLE else kept(events["ids"], details, idle=False)
         step = this.step_of("drained", events["ids"], details, stage=due[0], first=first, idle=due[0] == IDLE)
         if due[0] == IDLE:
