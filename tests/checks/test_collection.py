@@ -118,6 +118,11 @@ def test_what_the_list_of_contents_leaves_out_is_said_to_be_internal():
     assert wrong == []
 
 
+def test_no_playbook_takes_a_target_that_cannot_be_resolved_for_all_hosts():
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("*.yml")}
+    assert "accept_windows.yml" in texts and [name for name, text in texts.items() if re.search(r"\btarget *\| *default", text)] == []
+
+
 @pytest.mark.parametrize("playbook", ["handle_events", "holds", "rehearse"])
 def test_a_silent_host_is_tried_once(playbook):
     """As many tries as a user's ansible.cfg says would each cost the whole time.
