@@ -193,6 +193,10 @@ def _obstacles(
     yield from reasons(Kind.DOUBT, [_doubt(event, observed) or ""])
 
 
+NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
+"""What the reasons of C(_never) are about."""
+
+
 def _never(event: Event, observed: Observed) -> list[Reason]:
     """Why the event is not for us to approve, whatever becomes of its hosts."""
     why = [stranger(event, observed)]

@@ -36,6 +36,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._pools import not_i
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import NEVER
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
@@ -43,7 +44,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, SearchedAt
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Decision
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Acts, BalancerSettings, DrainStep, Json, Options, Turn
 
 Turns = dict[str, list[Turn]]
@@ -64,8 +64,6 @@ READINGS = 0.6
 """Seconds for the two readings at the end of a wait."""
 QUIET_SEEN = PAUSE - READINGS
 """Seconds without a request that such a look can see."""
-NEVER = (Kind.STRANGER, Kind.RULE, Kind.ANSWER)
-"""Why an event is not for us to approve, whatever becomes of its hosts."""
 NOTES = {"noted", "forgotten", "restoring"}
 """The parts of acts that only write or remove records of how far a host is."""
 THINGS = {duty.module: duty.things for duty in (*ON_HOST.values(), *TRAFFIC.values()) if duty.things}
