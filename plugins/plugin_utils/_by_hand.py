@@ -19,8 +19,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import is_set, mistakes_in
-from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_boolean, check_number
+from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_boolean, check_number, is_set
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options as read_entry
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of

@@ -16,6 +16,7 @@ import yaml
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS as _ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, OUT_NAMES
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import is_set
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -73,11 +74,6 @@ def names() -> tuple[str, ...]:
 def written_in(variables: Variables) -> Variables:
     """Those of them that are still set, as they are written: their templates belong into what takes their place."""
     return {name: variables[name] for name in names() if name in variables}
-
-
-def is_set(value: Any) -> bool:
-    """Null and an empty text stand for what is not set, as templates yield them."""
-    return value is not None and not (isinstance(value, str) and not value)
 
 
 def mistakes_in(values: Variables) -> list[str]:

@@ -50,10 +50,14 @@ def read_options(given: Mapping[str, Any], specs: Specs, called: Called, mistake
     return read, wrong
 
 
+def is_set(value: Any) -> bool:
+    """Null and an empty text stand for what is not set, as templates yield them."""
+    return value is not None and not (isinstance(value, str) and not value)
+
+
 def _read(given: Mapping[str, Any], option: str, spec: Json, called: str, mistakes: list[str]) -> Any:
     value, default, kind = given.get(option), spec.get("default"), spec["type"]
-    # Null and an empty text stand for what is not set, as templates yield them.
-    if value is None or (isinstance(value, str) and not value):
+    if not is_set(value):
         if spec.get("required"):
             means = f"write one of {', '.join(spec['choices'])}" if "choices" in spec else spec.get("means")
             mistakes.append(f"{called}: not set" + (f"; {means}" if means else ""))
@@ -134,9 +138,7 @@ def check_boolean(mistakes: list[str], name: str, value: Any) -> bool:
 
 def check_path(mistakes: list[str], name: str, value: Any, where: str = "") -> None:
     """A path on another machine must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
-    if value is None or value == "":
-        return
-    if not isinstance(value, str) or not is_absolute(value):
+    if is_set(value) and (not isinstance(value, str) or not is_absolute(value)):
         mistakes.append(f"{where}{name}: {value!r} is not an absolute path; write one that begins with /")
 
 

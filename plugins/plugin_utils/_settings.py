@@ -35,6 +35,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     check_number,
     check_path,
     check_port,
+    is_set,
     port,
     read_options,
 )
@@ -253,9 +254,9 @@ def read_role(
     name_in_azure = variables.get("graceful_azure_resource_name")
     settings: Json = {
         "used": {option[len(role) + 1 :]: value for option, value in used.items()},
-        "resource_name": str(name_in_azure) if former.is_set(name_in_azure) else None,
+        "resource_name": str(name_in_azure) if is_set(name_in_azure) else None,
     }
-    if former.is_set(variables.get(OBSERVE_TIMEOUT)):
+    if is_set(variables.get(OBSERVE_TIMEOUT)):
         settings["used"]["observe_timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1)
     if role == "approve_event":
         settings["outside"] = _outside_of(given)
@@ -386,7 +387,7 @@ def _settings_of(
     mistakes.extend(is_former)
     duties = _duties_of(variables, known_hosts, files, mistakes, needed=not is_former and DUTIES not in unresolved)
     given = _given_of(variables, tuple(GIVEN), mistakes)
-    values = {key: value for key, value in variables.items() if former.is_set(value)}
+    values = {key: value for key, value in variables.items() if is_set(value)}
     _check_machine(values, mistakes)
     rules = values.get("graceful_azure_rules")
     rule_mistakes = check_rules(rules)

@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import idle_ones, step_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, read_options
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import Called, is_set, read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Options
 
 DUTIES = "graceful_azure_duties"
@@ -94,7 +94,7 @@ def _read_entry(raw: Any, called: Called, folder: str, mistakes: list[str]) -> L
     kind, duty = raw["type"], known[raw["type"]]
     note(unknown_options(raw, duty.options))
     note(name_mistakes(raw, duty.options, duty.name_pattern, duty.needs_name))
-    name = kind if raw.get("name") in (None, "") else str(raw["name"])
+    name = str(raw["name"]) if is_set(raw.get("name")) else kind
     read, wrong = read_options(raw, duty.options, called, mistakes, duty.task_files)
     read.update({option: os.path.join(folder, read[option]) for option in duty.task_files if read[option]}, name=name)
     note(mistake for mistake in duty.mistakes(read) if mistake[0] not in wrong)
