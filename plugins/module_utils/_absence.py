@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 APART = 0.5
 # Seconds after which to read again if the first read does not show the event.
 READ_AGAIN = 1.0
+# Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set.
+LAG = 10.0
 
 
 def is_over(times: Sequence[float], incarnation: int | None = None, shown_in: int | None = None) -> bool:

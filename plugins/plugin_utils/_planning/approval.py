@@ -10,8 +10,9 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.clusters import wait_unprepared
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     PATIENCE,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG, is_over
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 STEADY = 2.0
 """Seconds by which the same NotBefore may seem to move because a service tells the time in whole seconds. What people read keeps the first."""
-LAG = 10.0
-"""Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set."""
 
 
 REHEARSAL = "A rehearsal by graceful.azure.rehearse"

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._pools import not_in_pools
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import comes_later
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, TypedDict
 
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import is_sent_outside, ways_outside
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, Event
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import (
     ONCE_MORE,

@@ -56,20 +56,19 @@ sys.path.append(str(Path(__file__).absolute().parents[7]))
 from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.scheduled_events import (  # noqa: E402
     LANE_SECONDS,
     NAME,
+    REMINDER,
     Lanes,
     clip,
     is_behind,
     next_pause,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
 SOURCE = "graceful.azure.event_watcher"
 NOTHING = {"change": "nothing"}
-# The first reminder of an event that stands.
-REMINDER = 300.0
-# Seconds for which a VM may still show what is gone.
-LAG = 10.0
 
 
 def find_mistake(report):
@@ -139,7 +138,7 @@ class Reports:
 
 
 def _key(event):
-    return event["event_id"].strip().lower()
+    return fold(event["event_id"])
 
 
 def _what(event):

@@ -139,12 +139,13 @@ sys.path.append(str(Path(__file__).absolute().parents[7]))
 from ansible_collections.graceful.azure.plugins.module_utils._absence import Absences  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-# Until an event that stands is told again. A run lasts an hour at most, unless told otherwise.
-REMINDER_MOST = 3600.0
+# Until an event that stands is told again: at first, and at most. A run lasts an hour at most, unless told otherwise.
+REMINDER, REMINDER_MOST = 300.0, 3600.0
 # A run may still be putting a host back when the event is long gone, and be tried four times.
 LANE_SECONDS = 18000.0
 
@@ -187,7 +188,7 @@ ARGUMENTS = {
     "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
     "request_timeout": (10.0, _number(0.1), "a number of seconds from 0.1 up"),
     "interval": (1.0, _number(0.2), "a number of seconds from 0.2 up"),
-    "reminder": (300.0, _number(0), "a number of seconds, or 0 for never"),
+    "reminder": (REMINDER, _number(0), "a number of seconds, or 0 for never"),
 }
 
 
@@ -267,7 +268,7 @@ class View:
 
     def update(self, imds_url, events, now, incarnation):
         """The changes after one service was read. ``incarnation``: the number of its document, None for an empty body."""
-        events = {event["event_id"].lower(): event for event in events if self._is_wanted(event)}
+        events = {fold(event["event_id"]): event for event in events if self._is_wanted(event)}
         last = self.shown.get(imds_url, set())
         self.read_at[imds_url] = now
         self.shown[imds_url] = set(events) | self.absences.setdefault(imds_url, Absences()).note(events, now, incarnation)
@@ -294,7 +295,7 @@ class View:
     def _is_wanted(self, event):
         types, names = self.arguments["event_types"], self.arguments["resources"]
         # What was told and becomes one of another type is not over.
-        is_told = event["event_id"].lower() in self.standing
+        is_told = fold(event["event_id"]) in self.standing
         if types is not None and not is_told and (event["event_type"] or "").lower() not in [wanted.lower() for wanted in types]:
             return False
         return names is None or bool({name.lower() for name in event["resources"]} & {name.lower() for name in names})

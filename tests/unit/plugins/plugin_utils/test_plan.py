@@ -10,8 +10,9 @@ import copy
 import re
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import LAG, REHEARSAL, RULE_OF_REHEARSAL
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import PAUSE
