@@ -48,8 +48,8 @@ def changes(story: Story, passed: PassLine, memory: Json, sent: Mapping[str, flo
 
 
 def still(sent: Mapping[str, float], now: float) -> dict[str, float]:
-    """What was sent recently enough not to be sent again."""
-    return {key: at for key, at in sent.items() if now - at < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
+    """What was sent recently enough not to be sent again. A clock that was ahead for a while keeps nothing for longer."""
+    return {key: at for key, at in sent.items() if abs(now - at) < KEPT.get(key.split(" ")[0], KEPT_EVENTS)}
 
 
 def message(new: Sequence[Change]) -> dict[str, str]:

@@ -139,7 +139,7 @@ class Families:
     def keep(self, marks: Iterable[str], prefix: str, now: float, forgotten: Iterable[str]) -> None:
         """Write these comments, and those of the same prefix that former runs have written less than C(KEPT) seconds ago."""
         gone = set(forgotten)
-        kept = {mark: at for mark, at in self._before.items() if mark.startswith(prefix) and mark not in gone and now - at < KEPT}
+        kept = {mark: at for mark, at in self._before.items() if mark.startswith(prefix) and mark not in gone and abs(now - at) < KEPT}
         self._lines += [f"{mark} {_number(at)}" for mark, at in sorted({**kept, **dict.fromkeys(marks, now)}.items())]
 
     def add(self, name: str, kind: str, words: str, samples: Iterable[tuple[Labels, float]]) -> None:

@@ -71,6 +71,11 @@ class TestReports:
         assert is_new(reports, 5, event("E1"), event("E2"))
         assert is_new(reports, 6, event("E1", "vm-1", "vm-2"), event("E2"))
 
+    def test_an_event_of_another_type_is_new(self):
+        reports = Reports()
+        kinds = ["Freeze", "Freeze", "Redeploy", "Redeploy"]
+        assert [is_new(reports, now, dict(event(), event_type=kind)) for now, kind in enumerate(kinds)] == [True, False, True, False]
+
     def test_a_watcher_that_repeats_for_hours(self):
         reports = Reports()
         passed = [now for now in range(0, 18000, 60) if is_new(reports, now, event("E1"))]

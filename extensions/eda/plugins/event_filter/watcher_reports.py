@@ -142,7 +142,7 @@ def _key(event):
 
 
 def _what(event):
-    return (event.get("event_status"), event.get("not_before"), sorted(name.lower() for name in event["resources"]))
+    return (event.get("event_status"), event.get("event_type"), event.get("not_before"), sorted(name.lower() for name in event["resources"]))
 
 
 REPORTS = Reports()

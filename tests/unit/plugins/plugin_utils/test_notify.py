@@ -162,6 +162,8 @@ def test_what_still_needs_a_person_is_told_again_after_a_day():
     told = {"needs_person e1 web1 x": 0.0, "failed x": 0.0, "approved e1": 0.0}
     assert still(told, DAY - 1) == told
     assert list(still(told, DAY)) == ["approved e1"] and still(told, 31 * DAY) == {}
+    # It was told while the clock was a year ahead.
+    assert still(dict.fromkeys(told, 365 * DAY), 0.0) == {}
 
 
 def test_many_hosts_are_counted():
