@@ -92,6 +92,16 @@ class Approval:
         ``before_post`` is called with the ids that are about to be sent. ``deadline`` is a time of the client's clock. Nothing is sent in the last
         second before it, and nothing waits beyond it. ``ready_until`` is a time of this machine's clock. Nothing is sent after it.
         """
+        try:
+            return self._send(check_mode, before_post, deadline, ready_until)
+        except ApprovalRefusedError as error:
+            if not self.unsure:
+                raise
+            raise ApprovalRefusedError(f"{error} But an earlier request that the metadata service did not answer rightly may have been accepted.") from None
+
+    def _send(
+        self, check_mode: bool, before_post: Callable[[list[str]], object] | None, deadline: float | None, ready_until: float | None
+    ) -> tuple[list[str], list[dict[str, str]], list[str]]:
         refused: tuple[ImdsStatusError, dict[str, object]] | None = None
         last_post = None if deadline is None else deadline - POST_SECONDS
 
