@@ -31,15 +31,16 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import Statuses, most_urgent, restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING, Statuses, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-IN_PROGRESS = "in_progress"
+IN_PROGRESS, COMPLETED, CANCELLED = "in_progress", "completed", "cancelled"
 NOT_APPROVED = "not_approved"
 """The outcome of an event that is over, and was not approved although the rule asked for that."""
+OVER = (COMPLETED, CANCELLED, NOT_APPROVED)
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0
@@ -143,8 +144,8 @@ def _outcome(observed: Observed, statuses: Statuses, event: Event) -> str:
         return IN_PROGRESS
     approved = _was_approved(event, gone)
     if not approved and not event.seen_started and event.not_before_at is not None and gone < event.not_before_at:
-        return "cancelled"
-    return NOT_APPROVED if event.asks_approval and not approved else "completed"
+        return CANCELLED
+    return NOT_APPROVED if event.asks_approval and not approved else COMPLETED
 
 
 def _was_approved(event: Event, gone: float) -> bool:
@@ -161,7 +162,7 @@ def _is_through(decided: Decided, statuses: Statuses, event: Event, end: float) 
     if all(_is_hopeless(decided, host, event, end) for host in hosts):
         return True
     # The record of the approval goes last.
-    is_recorded = any(event.key in host.approved_ids and statuses[host.name, event.key].state in ("restored", "in_service") for host in hosts)
+    is_recorded = any(event.key in host.approved_ids and statuses[host.name, event.key].state in SERVING for host in hosts)
     return (event.ignored or has_ended(event, observed)) and _is_settled(observed, statuses, event) and not is_recorded
 
 
@@ -169,7 +170,7 @@ def _is_settled(observed: Observed, statuses: Statuses, event: Event) -> bool:
     """Whether nothing is left to do for the hosts of an event that is over."""
     for name in event.hosts:
         host, state = observed.hosts[name], statuses[name, event.key].state
-        if state not in ("restored", "in_service", "needs_person", "unobserved") or _may_be_mended(host, event, observed):
+        if state not in (*SERVING, *FAULTS) or _may_be_mended(host, event, observed):
             return False
         if state == "unobserved" and not is_deleted(host, observed):
             return False
@@ -371,5 +372,5 @@ def _may_be_named(host: Host, observed: Observed) -> list[str]:
 def _waited_for(event: Event, statuses: Statuses) -> str:
     """The hosts that have not finished an event, and why."""
     mine = [(name, statuses[name, event.key]) for name in event.hosts]
-    waited = [f"{name}: {status.state}: {status.reason}" for name, status in mine if status.state not in ("in_service", "restored")]
+    waited = [f"{name}: {status.state}: {status.reason}" for name, status in mine if status.state not in SERVING]
     return f" ({joined(waited)})" if waited else ""

@@ -40,6 +40,12 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts 
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import shows_connections
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
+STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
+SERVING = ("in_service", "restored")
+FAULTS = ("needs_person", "unobserved")
+"""States that end only when a person or a machine does something."""
+DRAINED = ("ready", "approved")
+"""States that tell that a host was drained."""
 PRESSING = ("needs_person", "started", "draining", "unobserved", "waiting", "ready", "approved", "restoring", "restored")
 """States, the most urgent first. An impact comes before what is done for the next event."""
 SHOWN_KINDS = (Kind.LATE, Kind.NOTHING, Kind.LOOK)

@@ -17,6 +17,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import without
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import recorded_of
@@ -24,7 +25,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._run import gather
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.gather import Known
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.sinks import PassResult, Sink
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.host_journal import behind, now_written, with_entries
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Turn
 

@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import machine_looks, without
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, columns, duration, joined
@@ -164,7 +165,7 @@ def reached(name: str, story: Json, announced: float) -> Json:
     """After how many seconds a host was out, drained, approved and back. C(story): see C(_story/story.py). None for what it did not come to."""
     host = story["hosts"][name]
     spans = host["out"]
-    since = [state["from"] for state in host["states"] if state["state"] in ("ready", "approved")]
+    since = [state["from"] for state in host["states"] if state["state"] in DRAINED]
     approvals = [event["approved"] for event in story["events"].values() if event["approved"] is not None]
     moments = {
         "out": spans[0]["from"] if spans else None,

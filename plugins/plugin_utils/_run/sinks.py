@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import SECONDS, comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable
@@ -71,7 +72,7 @@ class Lines:
                 if alike in again or not told.run.get("check"):
                     lines.setdefault(alike, []).append(name)
         for names in lines.values():
-            self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in story.FAULTS else None)
+            self._show(printable(_line(names, hosts, now)), "yellow" if hosts[names[0]]["state"] in FAULTS else None)
         told.outcome["memory"]["told"] = shown
         return ()
 
@@ -83,7 +84,7 @@ def _said(decision: Json) -> list[str | None]:
 
 def _alike(name: str, decision: Json) -> tuple[str, ...]:
     """The key of the line of a host."""
-    return (decision["state"], decision["reason"]) if decision["state"] in story.FAULTS else (name,)
+    return (decision["state"], decision["reason"]) if decision["state"] in FAULTS else (name,)
 
 
 def _is_news(decision: Json, before: Json | None, now: float) -> bool:
@@ -106,12 +107,12 @@ def _distance(decision: Json, now: float) -> float:
 def _is_due(decision: Json, before: Json | None, now: float) -> bool:
     """Whether what was told of a host is told again, since it has been so for long."""
     state = decision["state"]
-    if not before or state in story.SERVING or decision["kind"] == Kind.LOOK.value:
+    if not before or state in SERVING or decision["kind"] == Kind.LOOK.value:
         return False
     if state == "unobserved" and not decision["event"]:
         return False  # it may be off for days
     waited = now - decision["since"]
-    if state in story.FAULTS:
+    if state in FAULTS:
         distance = min(max(REMINDER_OF_FAULT, waited / 2), LONGEST_REMINDER_OF_FAULT)
     else:
         first = REMINDER_OF_SECONDS if SECONDS.search(decision["reason"]) else REMINDER

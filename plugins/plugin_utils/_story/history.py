@@ -16,6 +16,8 @@ from typing import TypedDict
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -102,7 +104,7 @@ def _add_host(known: OfHost, host: Json, told: Json, spans: list[Json]) -> None:
     if spans and spans[-1]["until"] is not None:
         known["out"] = sum(span["until"] - span["from"] for span in spans)
     mine = [state for state in host["states"] if state["event_id"] and fold(state["event_id"]) == fold(told["event_id"])]
-    ready = next((state["from"] for state in mine if state["state"] in ("ready", "approved")), None)
+    ready = next((state["from"] for state in mine if state["state"] in DRAINED), None)
     # A host that is out for another event already has no drain of its own for this one.
     goes_out = bool(spans) and any(span["from"] == spans[0]["from"] for span in host["out"])
     if known["drained"] is None and goes_out and ready is not None:
@@ -115,7 +117,7 @@ def _count(of_type: OfType, event: OfEvent) -> None:
     of_type.outcomes[event.outcome] = of_type.outcomes.get(event.outcome, 0) + 1
     if event.not_before is not None and event.seen is not None:
         of_type.values["notice"].append(max(0.0, event.not_before - event.seen))
-    if event.started is not None and event.gone is not None and event.outcome != "in_progress":
+    if event.started is not None and event.gone is not None and event.outcome != IN_PROGRESS:
         of_type.values["impact"].append(event.gone - event.started)
     for host in event.hosts.values():
         of_type.needs_person += host["needs_person"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import FAULTS, SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, planned, read_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -59,6 +60,6 @@ def _ended(told: story.Story) -> story.Story:
     """A journal does not say that a run has ended. It has if nothing is left to do, or if a person is needed."""
     states = [host["states"][-1]["state"] for host in told["hosts"].values() if host["states"]]
     needs_person = "needs_person" in states
-    is_through = all(event["outcome"] != "in_progress" for event in told["events"].values())
+    is_through = all(event["outcome"] != IN_PROGRESS for event in told["events"].values())
     story.end(told, is_through or needs_person, needs_person, [])
     return told

@@ -15,12 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import STATES, UNFINISHED, PassLine, Story, held_since
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, OVER
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import STATES
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, held_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
-OUTCOMES = ("completed", "cancelled", "not_approved")
 SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}|# counted \S+) (-?[0-9.]+)")
 ANSWERED = "host_last_answer_timestamp_seconds"
 FAILED = "last_run_failed"
@@ -80,18 +81,18 @@ def _add_run(families: Families, story: Story, run: Json) -> None:
 
 
 def _add_events(families: Families, story: Story, passed: PassLine, events: dict[str, Json]) -> None:
-    unfinished = {fold(told["event_id"]) for told in passed["events"] if told["outcome"] == UNFINISHED}
+    unfinished = {fold(told["event_id"]) for told in passed["events"] if told["outcome"] == IN_PROGRESS}
     standing = [event for key, event in events.items() if key in unfinished and event.get("gone_at") is None]
     kinds = Counter((event.get("event_type") or "", event.get("status") or "") for event in standing)
     families.add(
         "events", "gauge", "Events that stand and name a target", [({"status": status, "type": kind}, count) for (kind, status), count in kinds.items()]
     )
-    ended = {_counted(event): event for event in story["events"].values() if event["outcome"] not in (None, UNFINISHED)}
+    ended = {_counted(event): event for event in story["events"].values() if event["outcome"] not in (None, IN_PROGRESS)}
     over = Counter((event["event_type"] or "", event["outcome"]) for mark, event in ended.items() if not families.is_known(mark))
     families.keep(ended, COUNTED, story["run"]["updated"], forgotten=map(_counted, story["events"].values()))
     # They begin at 0 while the event stands. Prometheus counts no increase where a series begins.
     kinds_seen = {event["event_type"] or "" for event in story["events"].values()}
-    counted = [({"outcome": outcome, "type": kind}, over[kind, outcome]) for kind in kinds_seen for outcome in OUTCOMES]
+    counted = [({"outcome": outcome, "type": kind}, over[kind, outcome]) for kind in kinds_seen for outcome in OVER]
     families.count("events_over_total", "Events that are over, by what became of them", counted)
     begins: dict[str, float] = {}
     for event in standing:

@@ -21,10 +21,11 @@ from pathlib import Path
 from ansible import constants as C
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import CANCELLED, IN_PROGRESS, NOT_APPROVED, outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED, SERVING, STATES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import SERVING, STATES, UNFINISHED, Report, end_of, is_out, shares
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, end_of, is_out, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import columns, duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
@@ -47,7 +48,7 @@ MEANINGS = {
     "restored": "back in service",
     "unobserved": "cannot be reached",
 }
-OUTCOMES = {"in_progress": "not over yet", "not_approved": "over, not approved by us"}
+OUTCOME_WORDS = {IN_PROGRESS: "not over yet", NOT_APPROVED: "over, not approved by us"}
 MOST_NAMES = 3
 MOST_SENTENCES = 6
 CLOCKS_DIFFER = 2.0
@@ -170,7 +171,7 @@ def _entry_words(entry: Json, event_types: dict[str, str | None]) -> str:
     elif "outcome" in entry:
         kind = event_types.get(entry["event_id"]) or "event"
         why = f": {entry['reason']}" if entry.get("reason") else ""
-        text = f"{kind} {entry['event_id']}: {OUTCOMES.get(entry['outcome'], entry['outcome'])}{why}"
+        text = f"{kind} {entry['event_id']}: {OUTCOME_WORDS.get(entry['outcome'], entry['outcome'])}{why}"
     return text
 
 
@@ -181,7 +182,7 @@ def _status(run: Json, events: Sequence[Json], hosts: Sequence[Json], labels: di
     again = "start handle_events again with the same targets. It continues where this one stopped."
     persons = [f"{host['name']} needs a person: {_reason(host['states'][-1])}" for host in hosts if _state(host) == "needs_person"]
     persons = persons[:MOST_SENTENCES] + ([f"{len(persons) - MOST_SENTENCES} more hosts need a person."] if len(persons) > MOST_SENTENCES else [])
-    open_events = [labels[event["event_id"]] for event in events if event["outcome"] in (None, UNFINISHED)]
+    open_events = [labels[event["event_id"]] for event in events if event["outcome"] in (None, IN_PROGRESS)]
     if not run["finished"]:
         words = f"This run has not finished (last written {Times.at(run['updated'])}): it still goes on, or it was killed."
         return words, True, [*persons, f"If there is a later report of these hosts, read that one. If there is none and no run goes on, {again}{stay}"]
@@ -338,7 +339,7 @@ class _Event:
 
     def _outcome(self, why: str | None = None) -> str:
         outcome = self._event["outcome"] or "unknown"
-        return outcome_words(OUTCOMES.get(outcome, outcome), self._event["hosts"], why, self._event["description"])
+        return outcome_words(OUTCOME_WORDS.get(outcome, outcome), self._event["hosts"], why, self._event["description"])
 
     def _seen(self) -> str:
         if self._earlier.get("seen") is not None:
@@ -352,11 +353,11 @@ class _Event:
         if at is None:
             if "approved" in self._before:
                 return "approved before this run began"
-            if event["outcome"] == "cancelled":
+            if event["outcome"] == CANCELLED:
                 return f"withdrawn by Azure before it was approved, noticed at {Times.at(event['gone'])}"
-            if event["outcome"] in (None, UNFINISHED):
+            if event["outcome"] in (None, IN_PROGRESS):
                 return "not approved yet"
-            return "not approved by us" if event["outcome"] == "not_approved" else "this run knows of no approval"
+            return "not approved by us" if event["outcome"] == NOT_APPROVED else "this run knows of no approval"
         words = f"approved at {Times.at(at)}" + (" by the earlier run" if self._earlier.get("approved") is not None else "")
         is_whole = seen is not None and at >= seen and ("seen" not in self._before or self._earlier.get("seen") is not None)
         words += f", {Times.between(seen, at)} later" if is_whole and seen is not None else ""
@@ -372,7 +373,7 @@ class _Event:
             return f"{since or f'started at {Times.at(started)}'} and over at {Times.at(event['gone'])}{lasted}"
         if started is not None:
             return since or f"started at {Times.at(started)}"
-        return f"over at {Times.at(event['gone'])}" if event["gone"] is not None and event["outcome"] != "cancelled" else ""
+        return f"over at {Times.at(event['gone'])}" if event["gone"] is not None and event["outcome"] != CANCELLED else ""
 
     def _late(self) -> Iterator[str]:
         """For each host that was slow to drain when its time was over, and when it was drained."""
@@ -381,7 +382,7 @@ class _Event:
             mine = [state for state in host["states"] if fold(state["event_id"] or "") == fold(self._event["event_id"])]
             late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == Kind.LATE.value), None)
             if late is not None:
-                drained = next((state["from"] for state in mine if state["state"] in ("ready", "approved") and state["from"] > late), None)
+                drained = next((state["from"] for state in mine if state["state"] in DRAINED and state["from"] > late), None)
                 limit = f" of {host['drain_limit']:g} s" if host.get("drain_limit") is not None else ""
                 end = f"it was drained at {Times.at(drained)}" if drained is not None else "it was not drained"
                 if late <= host["states"][0]["from"]:
@@ -415,7 +416,7 @@ class _Event:
     def _unknown_approval(self) -> str:
         if "approved" in self._before:
             return "before this run"
-        return "no" if self._event["outcome"] in ("cancelled", "not_approved") else ""
+        return "no" if self._event["outcome"] in (CANCELLED, NOT_APPROVED) else ""
 
     def _cell(self, field: str, words: str) -> tuple[str, str]:
         if self._earlier.get(field) is not None:

@@ -15,8 +15,9 @@ from typing import Any
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, NOT_APPROVED, outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import COMPLETED, IN_PROGRESS, NOT_APPROVED, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import is_moment
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -28,11 +29,6 @@ PassLine = Json
 Report = Json
 """A story as it is written, see C(as_report)."""
 VERSION = 1
-STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
-SERVING = ("in_service", "restored")
-FAULTS = ("needs_person", "unobserved")
-"""States that end only when a person or a machine does something."""
-UNFINISHED = IN_PROGRESS
 MOST_REASONS = 50
 """How many reasons are kept for one state of a host. A host that waits for days must not fill the memory."""
 TOO_EARLY = 1.0
@@ -91,7 +87,7 @@ def continued(name: str, report: Report, names: Iterable[str]) -> Json | None:
     """
     check_version(report)
     run, targets = report["run"], set(names)
-    events = [event for event in report["events"] if event["outcome"] == UNFINISHED and targets.intersection(event["hosts"])]
+    events = [event for event in report["events"] if event["outcome"] == IN_PROGRESS and targets.intersection(event["hosts"])]
     if run["finished"] or not events:
         return None
     out = [host["name"] for host in report["hosts"] if host["name"] in targets and is_out(host)]
@@ -158,7 +154,7 @@ def held_since(name: str, passed: PassLine, memory: Json) -> dict[str, float]:
     unfinished = {
         fold(told["event_id"])
         for told in passed["events"]
-        if told["outcome"] == UNFINISHED and told["hosts"].get(name, {}).get("state", "restored") not in SERVING
+        if told["outcome"] == IN_PROGRESS and told["hosts"].get(name, {}).get("state", "restored") not in SERVING
     }
     known = ((memory.get("hosts") or {}).get(name) or {}).get("held_since") or {}
     return {key: since for key, since in known.items() if key in unfinished}
@@ -271,7 +267,7 @@ def _add_events(story: Story, passed: PassLine, remembered: dict[str, Json]) -> 
         _take_approval(event, found, of_memory)
         event.update(found)
         event["service_ahead"] = _service_ahead(of_memory, event.get("service_ahead"))
-        if event["gone"] is None and told["outcome"] != UNFINISHED:
+        if event["gone"] is None and told["outcome"] != IN_PROGRESS:
             event["gone"] = now
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
@@ -293,14 +289,14 @@ def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
 def _add_outcomes(story: Story, passed: PassLine, remembered: dict[str, Json]) -> None:
     for told in passed["events"]:
         event = story["events"][told["event_id"]]
-        if told["outcome"] != UNFINISHED and event["outcome"] != told["outcome"]:
+        if told["outcome"] != IN_PROGRESS and event["outcome"] != told["outcome"]:
             why = (remembered.get(fold(told["event_id"])) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
             event["unapproved"] = why
             label = label_of(event["event_type"], told["event_id"], event["description"])
             text = f"{label}: {outcome_words(told['outcome'], told['hosts'], why, event['description'])}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
-            began = (remembered.get(fold(told["event_id"])) or {}).get("approving") and told["outcome"] == "completed"
+            began = (remembered.get(fold(told["event_id"])) or {}).get("approving") and told["outcome"] == COMPLETED
             if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
                 event["before_run"].append("approved")
         event.update(outcome=told["outcome"], hosts=told["hosts"])
