@@ -46,6 +46,7 @@ class Event(EventMemory):
     versions: set[tuple[str | None, ...]] = field(default_factory=set)  # the types and names that their documents give for it
     members: list[str] = field(default_factory=list)  # targets that it names
     strangers: list[str] = field(default_factory=list)  # names in it that no target has
+    is_another: bool = False  # whether it is of another type than in the former pass
     held_at: float | None = None  # when the newest hold for it was put, if the clocks tell
 
     @property
@@ -175,7 +176,9 @@ def meet_events(hosts: dict[str, Host], remembered: dict[str, EventMemory], now:
         # If it was over and is shown again, its hosts were back. If it is still to come, it may be another one. A record that is left tells of an approval.
         anew = known.gone_at is not None
         lost = FORGOTTEN if anew and all(shown.event_status == "Scheduled" for shown, _host in found) else {}
-        events[key] = Event(**dict(vars(known), standing=True, status=first.event_status, was_ready=known.was_ready and not anew, **lost))
+        is_another = known.event_type is not None and known.event_type != found[-1][0].event_type
+        now_so = {"standing": True, "is_another": is_another, "status": first.event_status, "was_ready": known.was_ready and not anew}
+        events[key] = Event(**{**vars(known), **now_so, **lost})
         _put_together(events[key], found)
     events.update((key, Event(**vars(event))) for key, event in remembered.items() if key not in events)
     return events
@@ -300,7 +303,9 @@ def _is_shown_only_by_the_past(event: Event, known: Sequence[str], hosts: dict[s
 def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
     """Let the rules decide. Once the impact may come, the decision stays: a rule that uses the time before NotBefore could not decide any more, and who was
     taken out for an event that is approved must not come back, whatever its rules say by now."""
-    if event.standing and event.members and not (event.may_come and event.rule):
+    # Whom it finds in service by a rule for another type may be hit harder than that rule had in mind.
+    is_open = event.is_another and not event.prepares
+    if event.standing and event.members and (is_open or not (event.may_come and event.rule)):
         event.judged_late = event.started
         _decide(event, hosts)
     event.action = event.action or "prepare"

@@ -107,10 +107,12 @@ def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock:
             targets=details.get("targets"),
         )
     elif event.standing and (event.started or is_approval) and details.get("action") in ACTIONS:
-        if event.judged_late or not event.rule:
+        # An approval without preparation was for an event of that type.
+        is_another = details["action"] == "approve" and details.get("event_type") not in (None, event.event_type)
+        if (event.judged_late or not event.rule) and not is_another:
             event.rule = kept_rule(details)
         event.judged_late = False
-        event.action = event.rule["action"]
+        event.action = event.rule["action"] if event.rule else None
     return event
 
 

@@ -1271,6 +1271,27 @@ class TestRules:
         model.go()
         assert len(model.posted) == 1 and model.in_rotation("web1") == ["lb1"]
 
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_what_was_approved_unprepared_and_becomes_another_type_is_judged_anew(self, killed):
+        """Otherwise the host would be moved in the middle of its requests, because a rule lets freezes pass."""
+        model = Model(rules=[{"name": "short", "when": "event_type == 'Freeze'", "action": "approve"}])
+        model.announce("e1", "web1", event_type="Freeze")
+        model.until(lambda outcome: model.posted)
+        model.go()
+        assert model.in_rotation("web1") == ["lb1"]
+        if killed:
+            model.killed()
+        model.incarnation += 1
+        model.events["e1"]["event_type"] = "Redeploy"
+        model.until(lambda outcome: state(outcome, "web1") == "approved" and not model.in_rotation("web1"), 5)
+        # It stays so, also if that turns out to be a freeze.
+        model.events["e1"]["event_type"] = "Freeze"
+        for _pass in range(3):
+            model.go()
+            assert model.in_rotation("web1") == []
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
     def test_lead_time(self):
         model = Model(rules=[{"name": "late", "lead_time": 300}])
         model.announce("e1", "web1", notice=400)
