@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import l
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import comes_later
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, MAINTENANCE, Count, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, FREE, Count, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import Step
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Arrived, Json
@@ -279,7 +279,7 @@ def _by_others(place: Place) -> str:
 
 def _out_without_hold(host: Host) -> list[Place]:
     # A balancer that asks the host for its health may not have noticed yet.
-    out = (place for place in host.places if not place.in_rotation or place.state == MAINTENANCE)
+    out = (place for place in host.places if place.is_out)
     return [place for place in out if place.condition == FREE and not place.owner]
 
 

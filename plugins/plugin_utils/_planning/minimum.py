@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none, shortage
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CHANGED, HELD, MAINTENANCE, NOBODY, Group, Place
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import BALANCER, CHANGED, HELD, NOBODY, Group, Place
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
@@ -83,7 +83,7 @@ def _out_of(group: Group, hosts: Mapping[str, Host]) -> dict[str, Json]:
     found = {}
     for host in hosts.values():
         for place in host.places:
-            if place.group and place.group.key == group.key and not place.owner and not place.serves:
+            if place.is_in(group) and not place.serves:
                 why = _why_out(host, place)
                 found.update({place.member: {"out": f"{host.name} {why}"}} if why else {})
     return found
@@ -98,14 +98,14 @@ def _why_out(host: Host, place: Place) -> str:
         return "was changed by somebody else"
     if place.returns:
         return place.returns
-    if not place.in_rotation or place.state == MAINTENANCE:
+    if place.is_out:
         return "is in an operator's maintenance"
     return "is silent" if host.observation.is_silent else ""
 
 
 def _members(group: Group, places: Iterable[Place]) -> set[str]:
     """The servers of a group to which these places belong."""
-    return {place.member for place in places if place.group and place.group.key == group.key and not place.owner}
+    return {place.member for place in places if place.is_in(group)}
 
 
 def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> tuple[dict[str, str], dict[str, str]]:
@@ -117,7 +117,7 @@ def _silent_in(place: Place, host: Host, hosts: dict[str, Host]) -> tuple[dict[s
     unasked: dict[str, str] = {}
     for other in hosts.values():
         for theirs in other.places if other is not host else ():
-            if not (theirs.group and place.group and theirs.group.key == place.group.key and not theirs.owner):
+            if not theirs.is_in(place.group):
                 continue
             why = _silent(other, theirs)
             if why:

@@ -106,6 +106,15 @@ class Place:
     # The type of duty that made it, and the settings of that balancer.
     balancer: Balancer = ()  # type: ignore[assignment]  # the plan fills it in before anybody reads it
 
+    @property
+    def is_out(self) -> bool:
+        """Whether the host is out here, whoever took it out."""
+        return not self.in_rotation or self.state == MAINTENANCE
+
+    def is_in(self, group: Group | None) -> bool:
+        """Whether it is the host's own server of a group."""
+        return bool(self.group and group and self.group.key == group.key and not self.owner)
+
     def lacks_out(self, wanted: set[str]) -> bool:
         """Whether it is not yet out, or not yet held for all these events."""
         return self.must_go_out or self.condition == HELD and not self.owner and not wanted <= self.held_by
