@@ -12,12 +12,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import DEFAULT_API_VERSION, EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import LET_IT_ANSWER
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.minimum import below_minimum
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED
@@ -138,10 +140,7 @@ def unanswered(answer: Json) -> str:
     """A sentence if a host would not go back; otherwise empty. C(answer): what it answered to what it is asked before that."""
     if answer.get("answered", True):
         return ""
-    return (
-        f"it does not answer what it is asked before it goes back on duty ({answer['reason']}), so it would stay out; start what should answer, or correct"
-        " graceful_azure_health_url or graceful_azure_health_port"
-    )
+    return f"it does not answer what it is asked before it goes back on duty ({answer['reason']}), so it would stay out; {LET_IT_ANSWER}"
 
 
 def counted(looks: Mapping[str, Json]) -> dict[str, list[Any]]:
@@ -222,7 +221,7 @@ def preview_lines(name: str, looks: Iterable[Json], options: Options, settings: 
     yield f"{name}: {event} would take it off {', '.join(duties) or 'no duty'}, drain it, approve the event at a simulator, and put it back"
     minimum, sharers = settings["min_in_service"], [TRAFFIC[each["provider"]].sharers(each) for each in settings["load_balancers"]]
     among = " and ".join(dict.fromkeys(filter(None, sharers)))
-    if among and str(minimum) not in ("0", "0%"):
+    if among and not asks_for_none(minimum):
         yield f"{name}: it goes out only if {minimum} of {among} would stay in service (graceful_azure_min_in_service)"
 
 
