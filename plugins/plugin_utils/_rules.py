@@ -80,7 +80,7 @@ def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
     mistakes = []
     unknown = sorted(str(key) for key in rule if key not in _DEFAULTS and key != "name")
     for key in unknown:
-        mistakes.append(f"{label}: unknown key {key!r}; a rule has name, when, action, lead_time, on_drain_timeout")
+        mistakes.append(f"{label}: unknown key {key!r}; a rule has {', '.join(('name', *_DEFAULTS))}")
     for key, choices in (("action", ACTIONS), ("on_drain_timeout", ON_DRAIN_TIMEOUT)):
         value = rule.get(key, choices[0])
         if value not in choices:

@@ -70,7 +70,7 @@ GIVEN: Specs = {
     "health_validate_certs": {"type": "bool", "default": True},
     "health_unanswered": {"type": "str", "choices": ["refuse", "warn"], "default": "refuse"},
     "restore_timeout": {"type": "float", "default": 300},
-    "approve_through": {"type": "str", "choices": ["metadata_service", "azure_resource_manager"], "default": "metadata_service"},
+    "approve_through": {"type": "str", "choices": ["metadata_service", *approve_event.OUTSIDE], "default": "metadata_service"},
     "approve_resource": {"type": "str"},
     "approve_access": {"type": "dict", "default": {}},
 }
@@ -85,7 +85,7 @@ OF_HOSTS = (
 )
 """What is read of a host besides its duties and the variables of the roles."""
 OF_RUNS = (
-    *("handle_events_timeout", "handle_events_sleep", "handle_events_observe_timeout", "handle_events_wait", "handle_events_journal", "handle_events_report"),
+    *("handle_events_timeout", "handle_events_sleep", OBSERVE_TIMEOUT, "handle_events_wait", "handle_events_journal", "handle_events_report"),
     *("handle_events_metrics", "handle_events_unknown_targets"),
 )
 NOTIFY = "handle_events_notify"
@@ -105,7 +105,7 @@ _READ_BY = {
 _LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
 """How alike a variable's name and one of ours must be to be told, from 0 to 1: where it begins as ours do, and where it does not."""
-PREFIXES = ("graceful_azur", "handle_event", "load_balancer_", "drain_host_", "approve_event_", "restore_service_")
+PREFIXES = ("graceful_azur", "handle_event", *(f"{role}_" for role in ROLES))
 
 
 @functools.cache
