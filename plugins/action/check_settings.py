@@ -28,6 +28,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables i
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_number
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import needs_files
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import VARIABLES, lacking
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
@@ -111,7 +112,8 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
     run["task_timeout"] = float(C.TASK_TIMEOUT or 0)
     run["look_twice"] = not check_mode and not wait
     for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
-        run[option] = check_number(mistakes, f"handle_events_{option}", args[option], least)
+        given = args.get(option, getattr(Run, option, None))
+        run[option] = check_number(mistakes, f"handle_events_{option}", given, least)
     journal, report, metrics = (_path(args, option, mistakes) for option in ("journal", "report", "metrics"))
     if journal:
         try:

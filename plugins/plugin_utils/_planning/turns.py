@@ -38,7 +38,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import NEVER
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import HostObservation, Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import FRESH, PATIENCE, Drain, may_fail_by_us
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
@@ -74,7 +74,7 @@ TRIES = 3
 """How often a machine that does not answer in time is asked at all where no next pass asks it again."""
 
 
-def first_turns(settings: dict[str, Json], check_mode: bool = False, observe_timeout: float = 5.0) -> Turns:
+def first_turns(settings: dict[str, Json], check_mode: bool, observe_timeout: float) -> Turns:
     """The turns of the first pass: look at everything, and wait for nothing. In check mode each host is asked whether it answers, even without an event.
 
     C(settings): per host, as in the document.
@@ -434,7 +434,7 @@ def _pause(decided: Decided, decisions: dict[str, Decision], end: float, groups:
     """Seconds until the clock demands something, at most IDLE or PAUSE. 0 if the user has set a longer time between passes."""
     observed = decided.observed
     hosts = observed.hosts.values()
-    if observed.run.sleep > 1.0 or any(host.fatal for host in hosts):
+    if observed.run.sleep > Run.sleep or any(host.fatal for host in hosts):
         return 0.0
     # After PATIENCE a run gives up what it cannot read, so this is no reason to look often any more.
     troubles = [since for host in hosts for since in (host.silent_since, host.blind_since) if since is not None]

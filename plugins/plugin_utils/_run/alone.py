@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._record_kinds impor
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.groups import groups_out
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, as_act
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run, read_document
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import lost_duties, observe
@@ -85,7 +85,7 @@ def begin(role: str, name: str, settings: Json, now: float, check: bool = False)
         "name": name,
         "used": used,
         "settings": whole,
-        "run": dict(run, sleep=1.0, observe_timeout=used.get("observe_timeout") or READ),
+        "run": dict(run, sleep=Run.sleep, observe_timeout=used.get("observe_timeout") or READ),
         # Like no number of another run in the same playbook.
         "number": int(now * 1000),
         "until": now + limit,

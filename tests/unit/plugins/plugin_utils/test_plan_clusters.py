@@ -465,7 +465,7 @@ def test_only_clusters_that_tell_names_are_asked_in_the_first_pass():
     steps = steps_of(HA, {"name": "db", "type": "patroni", "url": "http://127.0.0.1:8008"}, "shop")
 
     def marks(model):
-        return [turn["options"].get("marks") for turn in first_turns(model.settings)["web1"] if "ports" in turn["options"]]
+        return [turn["options"].get("marks") for turn in first_turns(model.settings, False, 5.0)["web1"] if "ports" in turn["options"]]
 
     assert marks(Model(hosts=1, drain_host={"steps": steps})) == [[{"type": "pacemaker", "name": "ha", "node": None}]]
     assert marks(Model(hosts=1)) == [[]]

@@ -44,7 +44,7 @@ def balancer(model):
 
 
 def test_the_first_pass_looks_at_everything_at_once(model):
-    turns = first_turns(model.settings)
+    turns = first_turns(model.settings, False, 5.0)
     assert waits({"turns": turns}) == {"web1": 0.0, "web2": 0.0, "web3": 0.0}
     assert [[turn["name"] for turn in turns[name]] for name in model.names] == [
         ["look at haproxy on lb1", "look at web1"],
