@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
 TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:,[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
+# How the URL of a job template ends.
+JOB_TEMPLATE = re.compile(r"/job_templates/[^/]+/?\Z")
 # How each action that asks somebody over the network may show who it is.
 AUTHS = {AWX: (TOKEN, HOST_CONFIG_KEY), EDA: (TOKEN, HMAC)}
 
@@ -78,6 +80,6 @@ def _network_mistakes(action: str, auth: str, url: Any, prefix: str) -> list[str
         return [f"{prefix}url must be like https://awx.example.com/..., not {url!r}."]
     if parts.scheme == "http" and auth != HMAC and not leads_back(parts.hostname):
         return [f"{prefix}url {url!r} would send the {auth} unencrypted: it must begin with https://."]
-    if action == AWX and (parts.query or not re.search(r"/job_templates/[^/]+/?\Z", parts.path)):
+    if action == AWX and (parts.query or not JOB_TEMPLATE.search(parts.path)):
         return [f"{prefix}url must be that of a job template, like https://awx.example.com/api/v2/job_templates/7/, not {url!r}."]
     return []

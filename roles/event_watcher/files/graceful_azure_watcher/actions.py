@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, RUN
+from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, JOB_TEMPLATE, RUN
 
 from . import system
 from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN
@@ -553,7 +553,7 @@ def _judge_job(request, url, headers, number, wanted, ended):
     """What became of a job, as an action's end; False where it has not done with all of these events, None where it cannot be read."""
     if isinstance(number, bool) or not isinstance(number, int):
         return None
-    address = re.sub(r"/job_templates/[^/]+/?\Z", f"/jobs/{number}/", url)
+    address = JOB_TEMPLATE.sub(f"/jobs/{number}/", url)
     status, answer = request.ask("GET", address, headers)
     job = _parsed(answer) if status == 200 else None
     if status >= 500:

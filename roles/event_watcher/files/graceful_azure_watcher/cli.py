@@ -87,10 +87,10 @@ def installed_version(folder):
 
 
 def show_status(chosen, version):
-    running = system.is_locked(os.path.join(chosen["run_dir"], "lock"))
+    running = system.is_locked(os.path.join(chosen["run_dir"], settings.LOCK))
     state = None
     try:
-        state = json.loads(system.read_regular(os.path.join(chosen["run_dir"], "status.json")).decode("utf-8"))
+        state = json.loads(system.read_regular(os.path.join(chosen["run_dir"], settings.STATUS)).decode("utf-8"))
     except (OSError, ValueError):
         pass
     if state is not None and state["last_answer_age"] is not None:

@@ -12,10 +12,14 @@ import os
 import re
 import stat
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
+from ansible_collections.graceful.azure.plugins.module_utils._imds import DEFAULT_URL
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AUTHS, TOKEN, mistakes_in
 
 from . import system
 
+# The files in run_dir: the one that a running watcher locks, and the one that tells how it is.
+LOCK, STATUS = "lock", "status.json"
 # Of a secret file: where the service manager puts credentials.
 CREDENTIAL = "credential:"
 SECRET_LIMIT = 4096
@@ -32,10 +36,10 @@ DEFAULTS = {
     "path": None,
     "fast_path": [],
     "fast_path_undo": [],
-    "fast_path_types": ["Preempt", "Terminate"],
+    "fast_path_types": list(DELETING),
     "repeat": 60.0,
     "textfile": None,
-    "imds_url": "http://169.254.169.254",
+    "imds_url": DEFAULT_URL,
     "resource_name": None,
     "state_dir": "/var/lib/graceful_azure",
     "data_dir": "/var/lib/graceful-azure-watcher",

@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings i
 
 from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
+from .settings import LOCK, STATUS
 
 REQUEST_SECONDS = 10.0
 # With the longest request it must be alive again.
@@ -136,7 +137,7 @@ class Watcher:
         """Have the lock, then what an earlier process has left; returns the lock."""
         for folder, mode in ((self.settings.run_dir, 0o755), (self.settings.data_dir, 0o700)):
             os.makedirs(folder, mode, exist_ok=True)
-        lock = system.lock(os.path.join(self.settings.run_dir, "lock"))
+        lock = system.lock(os.path.join(self.settings.run_dir, LOCK))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         self.load()
@@ -426,7 +427,7 @@ class Watcher:
         now = self._monotonic()
         self._reported_at = now
         state = self.state(now)
-        for path, text in ((os.path.join(self.settings.run_dir, "status.json"), json.dumps(state)), (self.settings.textfile, notes.metrics(state))):
+        for path, text in ((os.path.join(self.settings.run_dir, STATUS), json.dumps(state)), (self.settings.textfile, notes.metrics(state))):
             if path:
                 try:
                     system.write_whole(path, text)
