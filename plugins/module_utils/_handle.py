@@ -124,10 +124,11 @@ def _host_observation() -> Call:
     return Call(_host_look.argument_spec(), _host_look.look_at_host)
 
 
-CALLS: dict[str, Callable[[], Call]] = {
+# What every machine can be asked, whatever its duties.
+OF_MACHINES: dict[str, Callable[[], Call]] = {
     "approval_hold": _approval_hold,
     "hold_repair": _hold_repair,
     "host_observation": _host_observation,
     "wait_for_answer": _wait_for_answer,
-    **calls(),
 }
+CALLS = {**OF_MACHINES, **calls()}

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 STATE_DIR = r"%ProgramData%\graceful_azure"
 LOOK_AGE = 3.0
 """Seconds for which a look may be used, unless something of ours has changed since: what a step reads, it reads in one look."""
+SETTLED_AGE = 60.0
+"""The same for what rarely changes: when the host was booted, its clock, its folder."""
 
 
 class WindowsEntry(NamedTuple):
@@ -191,7 +193,7 @@ class Windows:
 
     def boot(self) -> str:
         """Which boot of the host this is."""
-        return self.look(max_age=60.0).boot
+        return self.look(max_age=SETTLED_AGE).boot
 
     def age(self) -> float:
         """Seconds since the last look."""

@@ -57,7 +57,7 @@ def counted(windows: Windows, ports: Collection[int], told_apart: Iterable[str] 
     if not ports:
         return Counted([], [])
     windows.want(ports=ports)
-    seen = windows.look(max_age=3.0, once="connections")
+    seen = windows.look(once="connections")
     if not seen.samples:
         raise ConnectionsError("look.ps1 told nothing about connections")
     uncounted = [{"port": port, "why": UDP if port in seen.udp else "nobody listens on it", "unheard": True} for port in sorted(set(ports) - seen.listening)]
@@ -94,7 +94,7 @@ class WindowsArrivals(NewConnections):
 
     def _samples(self, seconds: float) -> list[list[Part]]:
         """Those of one call, without the connections that do not count."""
-        samples = self._windows.look(max_age=3.0, once="arrivals", watch=seconds).samples
+        samples = self._windows.look(once="arrivals", watch=seconds).samples
         ignored, ports = self._ignored, self._ports
         return [[part for part in map(_parts, sample.lines) if part[0] in ports and part[1] not in ignored and not leads_back(part[1])] for sample in samples]
 

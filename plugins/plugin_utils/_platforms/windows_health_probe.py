@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, is_windows_path, parent_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import no_such_action
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import Windows, WindowsEntry, WindowsError
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import SETTLED_AGE, Windows, WindowsEntry, WindowsError
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, WindowsArrivals, counted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import status_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_iis import WindowsIis
@@ -60,7 +60,7 @@ class WindowsHealthFile(HealthFile):
         found, _kept, parent = self._entries()
         # A file that was moved there keeps its times, but the folder has changed. What was done to the folder last may have been another file.
         times = [entry.changed for entry in ((found, parent) if self.means == OUT else (parent,))]
-        seen = self._windows.look(max_age=60.0)
+        seen = self._windows.look(max_age=SETTLED_AGE)
         # A time in the future tells that the clock was set back since then.
         return max(0.0, min(seen.now - max(times), seen.clock)) if all(times) else None
 
@@ -181,7 +181,7 @@ class WindowsHealth:
 
     def clock(self) -> float:
         # The time since the last look has passed on the host as well.
-        seen = self._windows.look(max_age=60.0)
+        seen = self._windows.look(max_age=SETTLED_AGE)
         return seen.clock + self._windows.age()
 
     def arrivals(self, ports: Collection[int], peers: Iterable[str], monotonic: Callable[[], float]) -> WindowsArrivals:
@@ -201,4 +201,4 @@ class WindowsHealth:
         return status is not None, said
 
     def check_writable(self, state_dir: str) -> None:
-        check_writable(self._windows.look(max_age=60.0))
+        check_writable(self._windows.look(max_age=SETTLED_AGE))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import hashlib
 import time
@@ -15,7 +14,8 @@ from collections.abc import Callable
 from ansible_collections.graceful.azure.plugins.module_utils import _health_check
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import utc_now
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import SETTLED_AGE, Windows
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_connections import LOOK_SECONDS, counted, own_addresses
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_http import WindowsImdsClient, ask_port, ask_url
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_records import check_writable, read_files, records_in
@@ -34,7 +34,7 @@ class ThisWindowsHost:
         self.read_seconds = READ_SECONDS if params["await_idle"] or params["wait"] < IDLE_SECONDS else IDLE_SECONDS
         self.look_seconds = min(self.read_seconds, LOOK_SECONDS) if params["await_idle"] else self.read_seconds
         services = [entry["name"] for entry in params["duties"] if entry["type"] == "service"]
-        windows.want(folder=params["state_dir"] or STATE_DIR, ports=params["ports"], services=services)
+        windows.want(folder=params["state_dir"], ports=params["ports"], services=services)
 
     def records(self) -> list[Json]:
         seen = self._windows.look(files=True)
@@ -51,11 +51,10 @@ class ThisWindowsHost:
         return ask(self._windows, self.params["ask"], _health_check.ANSWER_SECONDS)
 
     def facts(self) -> Json:
-        seen = self._windows.look(max_age=60.0)
-        now = datetime.datetime.fromtimestamp(seen.now + self._windows.age(), datetime.timezone.utc)
+        seen = self._windows.look(max_age=SETTLED_AGE)
         folder = {"path": seen.folder.path, "id": _digest(f"{seen.computer} {seen.boot} {seen.folder.path.lower()}")}
         return {
-            "time": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "time": utc_now(seen.now + self._windows.age()),
             "addresses": own_addresses(seen.addresses),
             "udp": sorted(seen.udp.intersection(self.params["ports"])),
             "network": _digest(f"{seen.computer} {seen.boot}"),
@@ -75,6 +74,6 @@ def ask(windows: Windows, asked: Options, seconds: float) -> str | None:
 
 def clock_of(windows: Windows) -> Callable[[], float]:
     """The host's clock, by the controller's steady one: a function that tells the seconds since 1970."""
-    seen = windows.look(max_age=60.0)
+    seen = windows.look(max_age=SETTLED_AGE)
     offset = seen.now + windows.age() - time.time()
     return lambda: time.time() + offset

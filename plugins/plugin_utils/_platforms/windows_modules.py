@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._approving import A
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import FILES
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
-from ansible_collections.graceful.azure.plugins.module_utils._handle import answer, handle
+from ansible_collections.graceful.azure.plugins.module_utils._handle import OF_MACHINES, answer, handle
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, Request, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import SelectionError
@@ -51,7 +51,7 @@ ERRORS = (ImdsError, SelectionError, ApprovalRefusedError, HoldError, Connection
 """What a module says in its result. Everything else is a mistake of ours, or a lost connection."""
 DUTIES = ("health_probe", *(kind for kind, duty in ON_HOST.items() if duty.windows))
 """The types of duties of a Windows host."""
-CALLS = ("approval_hold", "hold_repair", "host_observation", "wait_for_answer", *(call for kind in DUTIES for call in FILES[kind]))
+CALLS = (*OF_MACHINES, *(call for kind in DUTIES for call in FILES[kind]))
 """What a Windows host can be asked (C(_handle.py))."""
 
 

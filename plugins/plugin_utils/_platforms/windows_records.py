@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     record_name,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_windows_path
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import STATE_DIR, Windows, WindowsEntry, WindowsError, WindowsLook
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows import SETTLED_AGE, STATE_DIR, Windows, WindowsEntry, WindowsError, WindowsLook
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Returned = TypeVar("Returned")
@@ -85,8 +85,8 @@ def check_writable(seen: WindowsLook) -> None:
 
 
 class WindowsStore(Store):
-    def __init__(self, windows: Windows, state_dir: str | None, dry: bool = False) -> None:
-        super().__init__(state_dir or STATE_DIR, dry=dry)
+    def __init__(self, windows: Windows, state_dir: str, dry: bool = False) -> None:
+        super().__init__(state_dir, dry=dry)
         if not is_windows_path(self.state_dir):
             raise HoldError(f"The state folder {self.state_dir} is not an absolute path of a Windows host, such as {STATE_DIR}.", self.state_dir)
         self._windows = windows
@@ -105,10 +105,10 @@ class WindowsStore(Store):
     @property
     def folder(self) -> str:
         """The folder, with its variables resolved by the host."""
-        return self._windows.look(max_age=60.0).folder.path
+        return self._windows.look(max_age=SETTLED_AGE).folder.path
 
     def _times(self) -> tuple[float, float | None]:
-        seen = self._windows.look(max_age=60.0)
+        seen = self._windows.look(max_age=SETTLED_AGE)
         return seen.now, seen.folder.changed if seen.folder.kind == "folder" else None
 
     def _load(self, path: str) -> Json | None:
@@ -172,7 +172,7 @@ def read_files(seen: WindowsLook) -> dict[str, bytes]:
     return {ntpath.basename(entry.path): _content(entry) for entry in _entries(seen)}
 
 
-def put_aside(windows: Windows, state_dir: str | None, dry: bool = False) -> tuple[list[dict[str, str]], list[HoldError]]:
+def put_aside(windows: Windows, state_dir: str, dry: bool = False) -> tuple[list[dict[str, str]], list[HoldError]]:
     """Rename every damaged record, as C(put_aside) of other hosts does. What is no file is left where it is."""
     aside: list[dict[str, str]] = []
     left: list[HoldError] = []
