@@ -15,13 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 # Seconds that must lie between two reads that prove something together. An answer that was kept somewhere for a moment is gone by then.
 APART = 0.5
-# Seconds after which to read again if the first read does not show the event.
-READ_AGAIN = 1.0
+# Seconds after which to read again if the first read does not show the event: no sooner than Azure advises.
+READ_AGAIN = READ_SECONDS
 # Seconds by which the services of one set may differ. A VM that does not show an event for longer belongs to another set.
 LAG = 10.0
 

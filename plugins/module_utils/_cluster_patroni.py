@@ -36,7 +36,8 @@ SERVING = (*ABLE, "in archive recovery")
 # Roles of replicas for which the leader waits with each write: by synchronous_mode, and by its value quorum from Patroni 4 on.
 SYNCHRONOUS = ("sync_standby", "quorum_standby")
 
-LOOK_SECONDS = 4.0
+# Seconds that a look may take.
+LOOK_LIMIT = 4.0
 # Patroni answers when the switchover is done. It goes on with it if nobody waits for the answer.
 SWITCHOVER_SECONDS = 4.0
 
@@ -192,7 +193,7 @@ class Patroni(Member):
             raise MemberError("GET %s was answered with status %d, not as Patroni does: %s" % (self.url(path), status, _short(text)))
         return found
 
-    def _request(self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = LOOK_SECONDS) -> tuple[int, str]:
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None, seconds: float = LOOK_LIMIT) -> tuple[int, str]:
         headers = {}
         if self.options["username"]:
             login = "%s:%s" % (self.options["username"], self.tools.secret(self.options["password_file"]))

@@ -10,10 +10,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
+from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
-from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import NAME_SECONDS, ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
@@ -102,7 +101,7 @@ class HostLook:
             self._count()
             began = self.began = self.monotonic()
             if self._lacks_proof():
-                self.sleep(READ_SECONDS)
+                self.sleep(READ_AGAIN)
                 self._read()
                 self._count()
             while "fatal" not in seen and not self._has_news() and self.monotonic() - began < self.params["wait"]:
@@ -111,7 +110,7 @@ class HostLook:
                 if self.monotonic() - self.read_at >= self.host.read_seconds:
                     self._read()
                     if self._lacks_proof() and self.shown_since == self.read_at:
-                        self.sleep(READ_SECONDS)
+                        self.sleep(READ_AGAIN)
                         self._read()
                 self._count()
             seen.update(waited=self.monotonic() - began, looks=self.looks)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
-LOOK_SECONDS = 5.0
+# Seconds that a look may take.
+LOOK_LIMIT = 5.0
 # Seconds that a step needs for its requests. No step begins later.
 REQUESTS_SECONDS = 5.0
 
@@ -58,9 +59,9 @@ class AzureLoadBalancerDuty(Duty):
 
     def look(self) -> dict[str, Any]:
         machine = self.machine
-        pools = Pools(Client(self._access, LOOK_SECONDS, machine.monotonic, machine.sleep), dry=machine.check_mode)
+        pools = Pools(Client(self._access, LOOK_LIMIT, machine.monotonic, machine.sleep), dry=machine.check_mode)
         where = [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None
-        driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where, LOOK_SECONDS)
+        driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where, LOOK_LIMIT)
         driver.check()
         ((_name, address, record),) = driver.look()
         if address is None:
@@ -159,7 +160,7 @@ def info(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _info(params: Mapping[str, Any]) -> dict[str, Any]:
-    pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_SECONDS))
+    pools = Pools(Client(params, check_seconds("timeout", params["timeout"]) or LOOK_LIMIT))
     store = TagStore(pools)
     driver = PoolAddresses(pools, store, Request(True, []), params["pools"])
     driver.check()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Wanted = tuple[type[Member], str, dict[str, Any]]
 
 # How often a cluster that answers at once is asked in a wait that is no longer than the usual pause.
-LOOKS = 4
+LEAST_LOOKS = 4
 
 
 class ClusterDuty(Duty):
@@ -106,7 +106,7 @@ def _driver(machine: Machine, store: Any, kind: type[Member], name: str, options
 def _engine(machine: Machine, store: Any, kind: type[Member], name: str, options: dict[str, Any], act: Act) -> Engine[Any]:
     driver = _driver(machine, store, kind, name, options, act)
     if act.timeout <= driver.pause:
-        driver.pause = act.timeout / LOOKS
+        driver.pause = act.timeout / LEAST_LOOKS
     return Engine(driver, store, act.request, machine.monotonic, machine.sleep)
 
 

@@ -13,7 +13,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import BACK, OUT, Act, least_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR
-from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Duty
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
-# Seconds between two looks at what brings traffic, while something waits for it.
-LOOK_SECONDS = 0.5
 # What an act may say besides the duty, the direction, the events and the time.
 MORE = ("min_in_service", "addresses", "await_checks", "force", "done", "checked_later")
 
@@ -153,7 +151,7 @@ def _await_idle(duties: list[Duty], machine: Machine, ends: float) -> list[str]:
         since = now if looks <= 1 else since
         if looks >= LOOKS and now - since >= quiet:
             return []
-        next((duty for duty in duties if duty.answers_checks), duties[0]).watch(LOOK_SECONDS)
+        next((duty for duty in duties if duty.answers_checks), duties[0]).watch(MOST_SECONDS)
 
 
 def shown(answer: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses im
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxLook, NginxServers, Silence, irreplaceable, shared_with
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
-from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, spelled
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 
     # A server in a result: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
-
-
-# Seconds between two looks of one that waits.
-LOOK_SECONDS = 0.5
 
 
 class NginxDuty(Duty):
@@ -254,7 +250,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     if timeout and not machine.check_mode:
         proven = set()
         while not is_idle(seen.servers, awaited, proven):
-            if not machine.rest(deadline, LOOK_SECONDS):
+            if not machine.rest(deadline, MOST_SECONDS):
                 break
             seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
             proven = {key for key in watch.idle_in(LOOKS) if watch.quiet_for(key) >= quiet}
