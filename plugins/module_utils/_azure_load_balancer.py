@@ -122,7 +122,7 @@ class Pools:
         properties = body.get("properties") or {}
         provisioning = properties.get("provisioningState", "Succeeded")
         found = []
-        for entry in properties.get("loadBalancerBackendAddresses") or []:
+        for entry in members_of(body):
             name, of_entry = entry.get("name"), entry.get("properties") or {}
             told = self._told.get((pool.lower(), name))
             state = told or of_entry.get("adminState") or NOT_SET
@@ -191,6 +191,11 @@ class Pools:
         self._client.patch(path, TAGS_VERSION, {"operation": operation, "properties": {"tags": tags}})
 
 
+def members_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The addresses of a pool as Azure shows them."""
+    return (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
+
+
 def notice_of(balancer: dict[str, Any], pool: str) -> float:
     """After how many seconds the probes of a pool must have noticed that a member answers again; 0 if it has none. No C(probeThreshold) counts as 1."""
     wanted = {_id_of(rule.get("probe")) for rule in _rules_of(balancer, pool)}
@@ -234,7 +239,7 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
         for text in _identity(member):
             known_by.setdefault(text, []).append(member.get("name"))
     for other in properties.get("backendAddressPools") or []:
-        there = (other.get("properties") or {}).get("loadBalancerBackendAddresses") or []
+        there = members_of(other)
         ports = rules.get(_id_of(other), set())
         is_own = _id_of(other) == pool.lower()
         for entry in there if ports else ():
@@ -658,9 +663,8 @@ class PoolAddresses(Driver[Address]):
         else:
             found = [each for each in addresses if called(each.ip) == called(self._ip)]
             if not found:
-                entries = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
                 # One that shows its IP address is not asked for it, and none is asked after the host's own is found.
-                names = (each.get("name") for each in entries if called(self._pools.ip_of_interface(each)) == called(self._ip))
+                names = (each.get("name") for each in members_of(body) if called(self._pools.ip_of_interface(each)) == called(self._ip))
                 first = next(names, None)
                 found = [each for each in addresses if each.name == first]
         if len(found) > 1:

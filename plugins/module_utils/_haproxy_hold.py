@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, is_noted, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import too_low
 
@@ -634,4 +634,4 @@ NO_FIGURES: dict[str, Any] = {
 def _told(record: Record | None) -> dict[str, Any]:
     """What is told of a record, if there is one."""
     told = {key: record.get(key) if record else None for key in ("found", "left", "leads_to", "for_server")}
-    return dict(told, held_by=holders(record), noted=record is None or record["phase"] != CHANGING)
+    return dict(told, held_by=holders(record), noted=is_noted(record))

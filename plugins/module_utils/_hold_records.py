@@ -574,6 +574,11 @@ def same_content(one: Record | None, other: Record | None) -> bool:
     return content_of(one) == content_of(other)
 
 
+def is_noted(record: Record | None) -> bool:
+    """Whether nothing that a record says is yet to be done, as far as it tells."""
+    return record is None or record["phase"] != CHANGING
+
+
 def holders(record: Record | None) -> list[str]:
     """The ids of the events that hold, in the order in which they came."""
     if record is None:

@@ -22,6 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     RESTORING,
     HoldError,
     holders,
+    is_noted,
     new_record,
     parse_record,
     to_bytes,
@@ -708,7 +709,7 @@ def _told(record: Record | None) -> dict[str, Any]:
         "found": record["found"]["line"] if record else None,
         "left": record["left"]["line"] if record else None,
         "held_by": holders(record),
-        "noted": record is None or record["phase"] != CHANGING,
+        "noted": is_noted(record),
         "restoring": record is not None and record["phase"] == RESTORING,
         "for_server": record.get("for_server") if record else None,
     }

@@ -16,6 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     Pools,
     TagStore,
     balancer_of,
+    members_of,
     notice_of,
     ports_of,
     ways_past,
@@ -24,8 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, utc_now
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, is_noted, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, called, in_rotation, last_part
 
@@ -184,14 +184,13 @@ def _info(params: Mapping[str, Any]) -> dict[str, Any]:
                     "settled": is_settled(address, record),
                     "found": record["found"] if record else None,
                     "held_by": holders(record),
-                    "noted": record is None or record["phase"] != BEGUN,
+                    "noted": is_noted(record),
                     "condition": driver.condition(record, address),
                     "notice": notice,
                     "ports": ports,
                 }
             )
-        members = (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
-        past += [dict(way, at=pool) for way in ways_past(balancer, pool, members)]
+        past += [dict(way, at=pool) for way in ways_past(balancer, pool, members_of(body))]
         for name, record in sorted(records.items()):
             known = next((server for server in params["servers"] if called(server) in (called(name), called(record.get("ip")))), name)
             shown = {key: record[key] for key in ("kind", "subject", "found", "left", "events", "path")}
@@ -206,7 +205,7 @@ def is_settled(address: Any, record: Any) -> bool:
 
 def _with_ips(pools: Pools, addresses: Iterable[Any], body: dict[str, Any], servers: Iterable[str]) -> list[Any]:
     """The addresses, and the IP addresses that only network interfaces know, as far as servers are not found without them."""
-    entries = {entry.get("name"): entry for entry in (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []}
+    entries = {entry.get("name"): entry for entry in members_of(body)}
     addresses = list(addresses)
     missing = set(map(called, servers)).difference(called(text) for address in addresses for text in (address.name, address.ip))
     found = []
