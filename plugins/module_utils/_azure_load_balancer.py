@@ -191,7 +191,7 @@ class Pools:
         self._client.patch(path, TAGS_VERSION, {"operation": operation, "properties": {"tags": tags}})
 
 
-def members_of(body: dict[str, Any]) -> list[dict[str, Any]]:
+def members_of(body: dict[str, Any]) -> list[Any]:
     """The addresses of a pool as Azure shows them."""
     return (body.get("properties") or {}).get("loadBalancerBackendAddresses") or []
 

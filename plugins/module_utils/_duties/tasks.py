@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
 
-
 class TasksDuty(Duty):
     type = "tasks"
     # A task file is on the controller. Here its path is a word.
