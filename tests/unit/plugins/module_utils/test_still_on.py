@@ -25,7 +25,7 @@ class Systemd:
     """One service, of which it is told whether it runs."""
 
     names, comes_back = staticmethod(lambda names: [name + ".service" for name in names]), staticmethod(lambda name: True)
-    unknown = hint = "%s"
+    unknown, hint = "%s (option %s)", "%s"
 
     def __init__(self):
         self.state, self.load, self.boot = "active", "loaded", "boot 1"
