@@ -21,24 +21,34 @@ class Pool(NamedTuple):
     # The ports from which they come, if these are known. Otherwise at most so many are the balancer's; with None all of them.
     ports: list[int] | None = None
     at_most: int | None = None
-    # The port of this host to which they go, if that is known: a number of connections to one port says nothing about those to another.
+    # The port of this host to which they go, if that is known: others may go to other ports, also from the same port.
     to_port: int | None = None
 
 
 def not_in_pools(connections: Iterable[dict[str, Any]], pools: Iterable[Pool]) -> list[dict[str, Any]]:
     """The connections that belong to none of these pools: each with the `count` of those."""
-    ports: dict[str, set[int]] = {}
+    connections = list(connections)
+    # Per peer: to which ports a connection from each of its ports may go.
+    ports: dict[str, dict[int, set[int | None]]] = {}
     left: dict[tuple[str, int | None], float] = {}
     for pool in pools:
         if pool.ports is not None:
-            ports.setdefault(pool.address, set()).update(pool.ports)
+            for port in pool.ports:
+                ports.setdefault(pool.address, {}).setdefault(port, set()).add(pool.to_port)
         else:
             key = pool.address, pool.to_port
             left[key] = left.get(key, 0) + (math.inf if pool.at_most is None else pool.at_most)
+    # What is found where it goes is nowhere else. Where the port is translated on the way, it goes to another one.
+    there = {
+        (connection["peer"], port)
+        for connection in connections
+        for port in connection.get("peer_ports", ())
+        if connection["port"] in ports.get(connection["peer"], {}).get(port, ())
+    }
     found = []
     for connection in connections:
         peer, count = connection["peer"], connection["count"]
-        known = ports.get(peer, set())
+        known = {port for port, to in ports.get(peer, {}).items() if {connection["port"], None} & to or (peer, port) not in there}
         # If nobody has told from which ports they come, as many may be the balancer's as it has.
         count -= len(known & set(connection["peer_ports"])) if "peer_ports" in connection else min(count, len(known))
         for key in ((peer, connection["port"]), (peer, None)):

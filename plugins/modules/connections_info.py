@@ -71,7 +71,7 @@ options:
           - If you give neither this nor O(pools[].ports), all connections from there are the load balancer's.
         type: int
       to_port:
-        description: To which of O(ports) this number of connections goes. Without it, they may go to any.
+        description: To which of O(ports) they go. Without it, they may go to any.
         type: int
   heard:
     description:

@@ -64,7 +64,7 @@ def pass_name(machine: str, line: Json) -> str:
 def pools_of(server: Json) -> list[Pool]:
     """The connections that HAProxy keeps to a server, which are no requests. A server in rotation is busy anyway."""
     if not is_in_rotation(server) and server.get("own_ports") is not None:
-        return [Pool(address, ports) for address, ports in sorted(server["own_ports"].items())]
+        return [Pool(address, ports, None, server.get("port")) for address, ports in sorted(server["own_ports"].items())]
     if not server.get("source_address"):
         return []
     if is_in_rotation(server):

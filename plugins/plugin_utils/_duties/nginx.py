@@ -325,6 +325,7 @@ def _place(
     # Whoever reloads nginx next puts it there.
     in_rotation = server["in_service"] or comes_back(server)
     is_waited_for = settings["server"] in machine.waited_for
+    to_port = next((place[1] for place in places_of(server) if not isinstance(place, str)), None)
     return Place(
         name=label,
         machine=name,
@@ -332,7 +333,7 @@ def _place(
         state=state_of(server),
         serves=_serves(server),
         busy=nginx_server(label, server),
-        told=tuple(Pool(address, ports) for address, ports in sorted(server["own_ports"].items())),
+        told=tuple(Pool(address, ports, None, to_port) for address, ports in sorted(server["own_ports"].items())),
         seen=machine.looked_at,
         looks=machine.looks(proves=is_waited_for and server["idle"]),
         condition=condition,

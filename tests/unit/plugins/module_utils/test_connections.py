@@ -357,6 +357,11 @@ def test_what_is_in_none_of_the_pools():
     # A number of connections to a port says nothing about those to another, or to one that is not counted.
     assert counts(Pool("10.0.0.4", None, 5, 80)) == [(443, "10.0.0.4", 2), (80, "10.0.0.9", 1)]
     assert counts(Pool("10.0.0.4", None, 5, 8080)) == counts()
+    # Nor do the ports from which they come. Where its port is translated on the way, it is known by these all the same.
+    connections[1]["peer_ports"] = [1, 5]
+    assert counts(Pool("10.0.0.4", [1], None, 80)) == [(80, "10.0.0.4", 2), (443, "10.0.0.4", 2), (80, "10.0.0.9", 1)]
+    assert counts(Pool("10.0.0.4", [5], None, 8443)) == [(80, "10.0.0.4", 3), (443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
+    connections[1]["peer_ports"] = [4, 5]
     assert counts(Pool("10.0.0.4", None, 2, 80), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
     assert counts(Pool("10.0.0.4", [1, 2]), Pool("10.0.0.4", None, 2)) == [(443, "10.0.0.4", 1), (80, "10.0.0.9", 1)]
 
