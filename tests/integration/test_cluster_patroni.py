@@ -15,6 +15,7 @@ import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
 
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
@@ -26,7 +27,6 @@ from tests.support.processes import descendants, kill
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
-DRIVER = "module_utils._cluster_patroni"
 
 
 @pytest.fixture(name="cluster", scope="module")
@@ -186,10 +186,10 @@ def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.parametrize("function, after", [("out", False), ("out", True), ("_request", True)])
+@pytest.mark.parametrize("function, after", [(Patroni.out, False), (Patroni.out, True), (Patroni._request, True)])
 def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after):
     """Between record and change, after the change, and after the first answer."""
-    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=patient(50)), DRIVER, f"Patroni.{function}", after=after)
+    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=patient(50)), function, after=after)
     taken = hold(tmp_path, leader, timeout=patient(50))
     assert taken["done"] and cluster.leader() not in (None, leader.name), taken
     assert hold(tmp_path, leader, "absent")["done"]
@@ -198,7 +198,7 @@ def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after
 
 
 def test_a_kill_between_record_and_change_and_the_event_is_over(cluster, leader, tmp_path):
-    run_killed("cluster_hold", arguments(tmp_path, leader), DRIVER, "Patroni.out")
+    run_killed("cluster_hold", arguments(tmp_path, leader), Patroni.out)
     assert len(list((tmp_path / "state").rglob("*.json"))) == 1
     given = hold(tmp_path, leader, "absent")
     assert given["done"] and given["conflicts"] == [] and cluster.leader() == leader.name

@@ -11,6 +11,7 @@ import signal
 import time
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _cluster_rabbitmq
 
 from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
@@ -126,7 +127,7 @@ def test_killed_beside_the_change(bed, way, after):
     if way == "back":
         done(bed.hold())
     state = "present" if way == "out" else "absent"
-    run_killed("cluster_hold", bed.arguments(state=state), "module_utils._cluster_rabbitmq", f"RabbitMQ.{way}", after=after)
+    run_killed("cluster_hold", bed.arguments(state=state), getattr(_cluster_rabbitmq.RabbitMQ, way), after=after)
     (record,) = bed.records()
     assert record["phase"] == ("changing" if way == "out" else "restoring") and node.is_out() == ((way == "out") == after)
     if way == "out":

@@ -11,6 +11,7 @@ import signal
 import time
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis import Redis, RedisServer
 
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
@@ -22,7 +23,6 @@ from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
 pytestmark = [NEEDED, pytest.mark.timeout(300)]
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
-DRIVER = "module_utils._cluster_redis"
 # All that is told to servers while a master hands over, in order.
 CHANGES = [
     "CLIENT PAUSE 5000",
@@ -206,7 +206,7 @@ class TestLong:
     @pytest.mark.parametrize("command", CHANGES)
     def test_a_kill_after_any_change_is_made_good(self, cluster, writers, tmp_path, command):
         node = cluster["redis1"]
-        run_killed("cluster_hold", arguments(tmp_path, node, timeout=patient(20)), DRIVER, "Server.call", command, after=True)
+        run_killed("cluster_hold", arguments(tmp_path, node, timeout=patient(20)), RedisServer.call, command, after=True)
         taken = hold(tmp_path, node, timeout=patient(40))
         assert taken["done"] and node.role == "slave" and node.priority == "0", taken
         given = hold(tmp_path, node, "absent", timeout=patient(20))
@@ -217,14 +217,14 @@ class TestLong:
     def test_a_kill_while_it_is_given_back(self, cluster, tmp_path, after):
         node = cluster["redis2"]
         assert hold(tmp_path, node, timeout=patient(20))["done"]
-        run_killed("cluster_hold", arguments(tmp_path, node, "absent", timeout=patient(20)), DRIVER, "Server.call", "CONFIG SET replica-priority 100", after)
+        run_killed("cluster_hold", arguments(tmp_path, node, "absent", timeout=patient(20)), RedisServer.call, "CONFIG SET replica-priority 100", after)
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == [] and node.priority == "100"
         assert not list((tmp_path / "state").rglob("*.json"))
 
     def test_a_kill_between_record_and_change(self, cluster, writers, tmp_path):
         node = cluster["redis1"]
-        run_killed("cluster_hold", arguments(tmp_path, node), DRIVER, "Redis.out")
+        run_killed("cluster_hold", arguments(tmp_path, node), Redis.out)
         assert len(list((tmp_path / "state").rglob("*.json"))) == 1 and node.role == "master"
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == [] and node.role == "master" and node.priority == "100"

@@ -36,7 +36,7 @@ exec env {surroundings} unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/ran
 KILLED = """
 import importlib, os, signal
 module, name, text, after = {module!r}, {name!r}, {text!r}, {after!r}
-owner = importlib.import_module("ansible_collections.graceful.azure.plugins." + module)
+owner = importlib.import_module(module)
 *path, last = name.split(".")
 for part in path:
     owner = getattr(owner, part)
@@ -53,9 +53,9 @@ setattr(owner, last, call)
 """
 
 
-def run_killed(name, arguments, module, method, text="", after=False):
+def run_killed(name, arguments, method, text="", after=False):
     """Run a module up to the first call of a method whose arguments have this text, and kill it before or after that call."""
-    start = KILLED.format(module=module, name=method, text=text, after=after)
+    start = KILLED.format(module=method.__module__, name=method.__qualname__, text=text, after=after)
     process = subprocess.run(
         [sys.executable, "-c", "import sys\nsys.path[:0] = sys.argv[3:]\n" + start + PROGRAM, name, "-1", *sys.path],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
