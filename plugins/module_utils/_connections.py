@@ -19,6 +19,7 @@ transparent proxy takes over by netlink.
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import os
 import struct
@@ -59,9 +60,15 @@ def parse_address(address: int | str | IPv4Address | IPv6Address) -> str:
 def decode_endpoint(text: str) -> tuple[str, int]:
     """The address and the port in a column of the kernel's tables."""
     digits, port = text.split(":")
+    return _decode_address(digits), int(port, 16)
+
+
+# Whoever samples a table reads the same rows twenty times a second, and this is most of what that takes.
+@functools.lru_cache(maxsize=1 << 14)
+def _decode_address(digits: str) -> str:
     # The kernel prints an address as 32-bit words. Each has the byte order of the machine.
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
-    return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words))), int(port, 16)
+    return parse_address(ipaddress.ip_address(struct.pack("=%dI" % len(words), *words)))
 
 
 class Table(NamedTuple):
