@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
 from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, sort_for_approval
-from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsError, ImdsStatusError
+from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import READY_LONG_AGO, fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
@@ -111,16 +111,15 @@ class Approval:
             if ready_until is not None and self.now() > ready_until:
                 raise ApprovalRefusedError(READY_LONG_AGO)
 
-        def check_again(error: ImdsError) -> None:
+        def check_again(unsure: bool) -> None:
             # The service may take a minute until it answers rightly, and a document that it updates meanwhile may name more VMs.
-            self.unsure = self.unsure or error.unsure or (error.status or 500) >= 500
-            decide(self._read(last_post), self.event_ids, self.allow_other_hosts, self.ready, self.types)
+            self.unsure = self.unsure or unsure
+            self._decide(last_post)
             check_time()
 
         for _dummy in range(ATTEMPTS):
             # An approval cannot be taken back, so the events are read again immediately before it.
-            reading = self._read(last_post)
-            approve, leave = decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types)
+            reading, approve, leave = self._decide(last_post)
             document: dict[str, object] = {"StartRequests": [{"EventId": event_id} for event_id in approve]}
             if self.client.api_version == PREVIEW:
                 document["DocumentIncarnation"] = str(reading.document_incarnation)
@@ -143,6 +142,11 @@ class Approval:
         if refused is None:
             raise AssertionError("only a refusal ends the loop without a return")
         raise refused[0]
+
+    def _decide(self, last_post: float | None) -> tuple[Reading, list[str], list[dict[str, str]]]:
+        """What the events are now, and which of them may be approved."""
+        reading = self._read(last_post)
+        return (reading, *decide(reading, self.event_ids, self.allow_other_hosts, self.ready, self.types))
 
     def _read(self, last_post: float | None) -> Reading:
         """Read until it is known of each event whether it stands: who is told that one is over may put its hosts back. Raises ApprovalRefusedError."""

@@ -204,10 +204,10 @@ class ImdsClient:
         """Ask for the document. The body of the answer is empty if the service sent none."""
         return self._ask("GET", self._events_url(), deadline, success=(200,), retry_until=retry_until, request_timeout=request_timeout)
 
-    def post_events(self, document: object, deadline: float | None = None, before_again: Callable[[ImdsError], object] | None = None) -> None:
+    def post_events(self, document: object, deadline: float | None = None, before_again: Callable[[bool], object] | None = None) -> None:
         """Send an approval. If this raises no error, the service has accepted it. The answer says no more.
 
-        C(before_again) is called with the last error before the request is sent again. If it raises, that is not done.
+        C(before_again) is called before the request is sent again, with whether the service may have accepted it already. If it raises, that is not done.
         """
         self._ask("POST", self._events_url(), deadline, success=range(200, 300), document=document, before_again=before_again)
 
@@ -265,7 +265,7 @@ class ImdsClient:
         document: object = None,
         retry_until: float = math.inf,
         request_timeout: float | None = None,
-        before_again: Callable[[ImdsError], object] | None = None,
+        before_again: Callable[[bool], object] | None = None,
     ) -> Answer:
         if request_timeout is None:
             request_timeout = self.request_timeout
@@ -298,7 +298,7 @@ class ImdsClient:
                 raise error
             self.sleep(delay)
             if before_again:
-                before_again(error)
+                before_again(unsure)
             attempt += 1
 
     def _exchange(self, method: str, url: str, deadline: float, request_timeout: float, document: object) -> tuple[int, Mapping[str, str], bytes]:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import RESPONDER, responder_file
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import AddressError, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import parse_minimum
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant
@@ -308,6 +307,9 @@ def read_responder(variables: Variables, known_hosts: Collection[str], playbook_
         return {}, mistakes or [f"{DUTIES}: no entry is of the type health_probe, which says what the responder needs"]
     found = {name: probe.options[f"responder_{name}"] for name in ("port", "url", "untouched_port", "state", "python")}
     if found["port"]:
+        # Each pass loads this file, and nobody else needs that one.
+        from ansible_collections.graceful.azure.plugins.module_utils._health_actions import RESPONDER, responder_file
+
         found.update(unit=RESPONDER % found["port"], hold=responder_file(found["port"]))
     return found, [*mistakes, *(f"{probe.called(f'responder_{name}')}: not set; the responder needs it" for name in ("port", "url") if not found[name])]
 
