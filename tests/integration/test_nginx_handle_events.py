@@ -11,6 +11,7 @@ import shutil
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -86,14 +87,17 @@ def test_one_request_is_one_reason(site):
             urllib.request.urlopen(url, timeout=seconds * 4).close()
 
     # Whenever web1 goes out, some of their requests have only begun there.
-    clients = [threading.Thread(target=ask, daemon=True) for _each in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        clients = []
+        for _each in range(8):
+            clients.append(pool.submit(ask))
+            time.sleep(seconds / 8)
+        try:
+            run = site.run()
+        finally:
+            over.set()
     for client in clients:
-        client.start()
-        time.sleep(seconds / len(clients))
-    run = site.run()
-    over.set()
-    for client in clients:
-        client.join()
+        client.result()
     assert run.status == 0, run.output
     place = f"127.0.0.1:{site.listeners['web1'].port} in upstream www on lb1"
     told = [line.split("  ")[4] for line in run.output.splitlines() if "  draining  " in line]

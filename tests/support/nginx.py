@@ -77,7 +77,8 @@ class Nginx:
         modules = f"load_module {STREAM_MODULE};" if stream and STREAM_MODULE.exists() else ""
         top = TOP.format(modules=modules, user="user root;" if os.geteuid() == 0 else "", folder=self.folder, more=more)
         temporary = "".join(f"  {name}_temp_path {self.folder}/{name};\n" for name in TEMPORARY if name in ("client_body", "proxy"))
-        text = top + f"http {{\n  access_log off;\n{temporary}{http}\n}}\n" + (f"stream {{\n{stream}\n}}\n" if stream else "")
+        # A slow machine's requests last longer than nginx would wait: 60 s.
+        text = top + f"http {{\n  access_log off;\n  proxy_read_timeout 10m;\n{temporary}{http}\n}}\n" + (f"stream {{\n{stream}\n}}\n" if stream else "")
         self.configuration.write_text(text)
         self.start()
 
