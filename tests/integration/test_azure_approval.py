@@ -148,7 +148,8 @@ def test_what_azure_refuses_is_told(site, azure, monkeypatch, settings, environm
 @pytest.mark.long
 def test_a_controller_that_is_killed_after_it_leaves_no_harm(site, azure):
     site.silence_service()
-    event_id = site.reboot(ImpactSeconds=8)
+    # The second run must see it Started.
+    event_id = site.reboot(ImpactSeconds=patient(8))
     process = site.start("handle_events")
     site.simulator.wait_for(event_id, "Started", 60)
     site.kill(process)
