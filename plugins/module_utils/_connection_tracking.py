@@ -151,7 +151,7 @@ def _is_inside(source: bytes, proc: str) -> bool:
 
 
 def _written(text: str) -> Iterator[TrackedConnection]:
-    """The entries in the file of the connection tracking. The kernel writes neither time nor state of a connection that it forwards by a short cut."""
+    """The entries in the file of the connection tracking. It is in use if its state is not told."""
     for found in LINE.finditer(text):
         left, state, *ends = found.groups()
         sent, answer = _end(*ends[:4]), _end(*ends[4:])
@@ -163,7 +163,10 @@ def _end(source: str, destination: str, source_port: str, port: str) -> Directio
 
 
 def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[TrackedConnection]:
-    """The entries in messages of netlink, as far as they have one of the ports."""
+    """The entries in messages of netlink, as far as they have one of the ports.
+
+    Of a connection that it forwards by a short cut (a flowtable of nftables), the kernel tells neither time nor state, here and in the file.
+    """
     # There may be a hundred thousand. Most have none of the ports, and need not be taken apart.
     marks = [struct.pack("=HH", 6, DST_PORT) + struct.pack("!H", port) for port in ports]
     for message in messages:
@@ -172,8 +175,8 @@ def _told(messages: Iterable[bytes], ports: set[int]) -> Iterator[TrackedConnect
         found = attributes(message)
         sent, answer = _tuple(found.get(TUPLE_ORIG)), _tuple(found.get(TUPLE_REPLY))
         if sent and answer:
-            state = attributes(attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE, b"\0")[0]
-            yield TrackedConnection(sent, answer, state, int.from_bytes(found.get(TIMEOUT, b""), "big"))
+            state = attributes(attributes(found.get(PROTOINFO, b"")).get(PROTOINFO_TCP, b"")).get(TCP_STATE)
+            yield TrackedConnection(sent, answer, state[0] if state else ESTABLISHED, int.from_bytes(found.get(TIMEOUT, b""), "big"))
 
 
 def _tuple(data: bytes | None) -> Direction | None:

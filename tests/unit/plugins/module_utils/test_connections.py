@@ -198,6 +198,26 @@ def test_the_file_of_the_connection_tracking(proc, monkeypatch):
         _connection_tracking.forwarded([80], proc(net__nf_conntrack=""))
 
 
+def attribute(kind, content):
+    return struct.pack("=HH", 4 + len(content), kind) + content + bytes(-len(content) % 4)
+
+
+def one_way(source, destination, source_port, port):
+    """One direction of a TCP connection, as the kernel tells it by netlink."""
+    addresses = attribute(1, attribute(1, bytes(source)) + attribute(2, bytes(destination)))
+    ports = attribute(1, b"\6") + attribute(2, source_port.to_bytes(2, "big")) + attribute(3, port.to_bytes(2, "big"))
+    return addresses + attribute(2, ports)
+
+
+def test_what_is_forwarded_by_a_short_cut_is_in_use(proc, monkeypatch):
+    """Of a connection in a flowtable of nftables, the kernel tells neither the time nor the state by netlink, either."""
+    ends = attribute(1, one_way((10, 0, 0, 9), (10, 0, 0, 5), 4002, 80)) + attribute(2, one_way((172, 30, 0, 2), (10, 0, 0, 9), 8080, 4002))
+    told = [ends, ends + attribute(4, attribute(1, attribute(1, b"\7"))) + attribute(7, (100).to_bytes(4, "big"))]
+    monkeypatch.setattr(_connection_tracking, "_dump", lambda: told)
+    seen = _connection_tracking.forwarded([80], proc(sys__net__netfilter__nf_conntrack_count="9\n", net__fib_trie="Main:\n"))
+    assert [(each.state, each.left, each.is_open) for each in seen] == [(3, 0, True), (7, 100, False)]
+
+
 @pytest.mark.parametrize(("interface", "default", "count"), [("lo", "eth0", 0), ("lo", "lo", 1), ("eth0", "eth0", 1)])
 def test_a_pod_is_no_client_of_the_host(proc, monkeypatch, interface, default, count):
     """It is connected to the address of a service of its cluster, on a port that the host has, too. Others may come to such an address from outside."""
