@@ -321,6 +321,9 @@ class Configuration:
         """The addresses to which directives pass requests themselves. Variables have the values that C(set), C(map) and the like give them."""
         found: list[PassDirective] = []
         for (context, text, path, line), target in self._passes.items():
+            if context == "mail":
+                # Besides its own address.
+                found.append(PassDirective(context, text, "", path, line, "its answer tells where each client is passed on"))
             values = self._values(target)
             # If only one of several values has a port, it counts.
             addresses = {_address_in(value): value for value in sorted(values or (), key=_has_port)}

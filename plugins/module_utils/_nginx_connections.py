@@ -103,11 +103,12 @@ class Connections:
         """How many connections go to an address, on any port if there is none, and to none of these addresses. No line of an upstream leads there: a
         variable does, or code, or a name that has led there before. 0 if it is unknown whose connections there are.
 
-        Without UDP: nginx keeps its sockets to name servers and for its logs for ever.
+        Without UDP: nginx keeps its sockets to name servers and for its logs for ever. Without what nginx has accepted: the host may be its client.
         """
         if not self.known:
             return 0
-        there = (connection.remote for connection in self._open(self._tcp))
+        accepting = self._accepting()
+        there = (connection.remote for connection in self._open(self._tcp) if connection.local[1] not in accepting)
         return sum(1 for remote in there if remote[0] == address and port in (None, remote[1]) and remote not in addresses)
 
     def _open(self, table: Iterable[Connection]) -> Iterator[Connection]:
@@ -139,7 +140,7 @@ class Connections:
         listening, own = self._listening, self._workers[pid]
         if not self.known or listening is None or own is None:
             return None
-        ports = {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in listening}
+        ports = self._accepting()
         mine = [connection for connection in self._tcp if connection.inode in own and connection.state in OPEN]
         to_servers = [connection for connection in mine if connection.local[1] not in ports and not self._is_of_former_port(connection.local[1])]
         # A connection that was accepted has the path of the socket that listens. Connections to servers have none.
@@ -186,6 +187,11 @@ class Connections:
         if self._answered is None:
             self._answered = answered(set().union(*(inodes or () for inodes in self._workers.values())))
         return self._answered
+
+    def _accepting(self) -> set[int]:
+        """The ports on which nginx accepts clients."""
+        listening = self._listening or set()
+        return {connection.local[1] for connection in self._tcp if connection.state == LISTENING and connection.inode in listening}
 
     def _is_of_former_port(self, port: int) -> bool:
         """Whether a connection on this port came from a client, although nothing listens on it any more: the reload may have closed the port."""

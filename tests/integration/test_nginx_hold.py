@@ -292,6 +292,15 @@ def test_a_request_by_a_variable_is_seen_where_it_goes(two_hosts):
         until(lambda: run_module("nginx_info", arguments)["beside"] == {"127.0.0.11": 0, "127.0.0.12": 0}, 30)
 
 
+def test_a_host_that_is_a_client_of_nginx_is_not_busy_by_that(bed):
+    """Its connection to nginx comes from its address, and stays open as long as it asks."""
+    bed.serve()
+    with socket.create_connection(("127.0.0.1", bed.ports["door"]), source_address=("127.0.0.7", 0)) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        assert bed.info(addresses=["127.0.0.7"])["beside"] == {"127.0.0.7": 0}
+
+
 def test_an_address_with_a_port_behind_a_variable_is_no_upstream(bed):
     """Without a port, nginx takes the name for that of the upstream, and every line is followed."""
     bed.serve()

@@ -117,6 +117,10 @@ def test_connections_to_a_host_that_no_line_explains_are_counted(tmp_path):
     assert [found.beside("10.0.0.5", port, set()) for port in (None, 80, 81)] == [1, 1, 0]
     # Another line leads there, and somebody else is connected there.
     assert (found.beside("10.0.0.5", None, {("10.0.0.5", 80)}), found.beside("1.1.1.1", None, set())) == (0, 0)
+    # The host is a client of nginx.
+    os.symlink("socket:[10]", tmp_path / "1" / "fd" / "6")
+    os.symlink("socket:[11]", tmp_path / "2" / "fd" / "4")
+    assert Connections(1, [Worker(2, 5, True, (1, 0))], str(tmp_path)).beside("1.1.1.1", None, set()) == 0
 
 
 def test_clients_on_a_port_that_the_reload_has_closed_are_pending_too(tmp_path):
