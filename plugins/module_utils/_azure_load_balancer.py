@@ -30,7 +30,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_man
     NotPermittedError,
     check_id,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, GOING_BACK, NONE, UNDER_WAY
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
@@ -63,10 +64,6 @@ INTERFACE = (
 
 # The address has no adminState, or null.
 NOT_SET = "absent"
-
-# Conditions of an address, besides those of every thing.
-TO_CHANGE = "changing"
-TO_RESTORE = "restoring"
 
 # What Azure allows: tags of one resource, and characters of a tag's value.
 TAG_LIMIT = 50
@@ -510,11 +507,11 @@ class PoolAddresses(Driver[Address]):
         found = record["found"]["admin_state"]
         if record["phase"] == RESTORING:
             if _is_state(seen.state, found):
-                return NONE if seen.settled else TO_RESTORE
-            return TO_RESTORE if seen.state == DOWN else CHANGED_MEANWHILE
+                return NONE if seen.settled else GOING_BACK
+            return GOING_BACK if seen.state == DOWN else CHANGED_MEANWHILE
         if seen.state == DOWN:
-            return HELD if record["phase"] == HELD or seen.settled else TO_CHANGE
-        return TO_CHANGE if record["phase"] == CHANGING and _is_state(seen.state, found) else CHANGED_MEANWHILE
+            return AS_LEFT if record["phase"] == HELD or seen.settled else UNDER_WAY
+        return UNDER_WAY if record["phase"] == CHANGING and _is_state(seen.state, found) else CHANGED_MEANWHILE
 
     view_of_none = {"admin_state": None}
 
@@ -532,7 +529,7 @@ class PoolAddresses(Driver[Address]):
         }
 
     def shortages(self, holds: list[Hold[Address]]) -> list[str]:
-        leaving = [hold.there for hold in holds if hold.there and hold.condition in (NONE, TO_CHANGE) and hold.there.state != DOWN]
+        leaving = [hold.there for hold in holds if hold.there and hold.condition in (NONE, UNDER_WAY) and hold.there.state != DOWN]
         short = (self._short(seen.pool, seen.name, self._pools.read(seen.pool)) for seen in leaving)
         return [told for told in short if told]
 

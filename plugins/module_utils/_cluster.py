@@ -27,7 +27,8 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, Driver, DriverError, this_boot
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import AS_LEFT, CHANGED_MEANWHILE, NONE, REBOOTED
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
@@ -376,7 +377,7 @@ def condition_of(record: Record | None, seen: SeenMember, boot_id: str, survives
     if record["phase"] == RESTORING:
         return RETURNING if seen.ours else NONE
     if seen.ours:
-        return HELD if seen.left is None else DRAINING
+        return AS_LEFT if seen.left is None else DRAINING
     if record["phase"] == CHANGING:
         return DRAINING
     return REBOOTED if record["boot_id"] != boot_id and not survives_reboot else CHANGED_MEANWHILE

@@ -14,14 +14,12 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import DRAIN, MAINT, READY
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import former_connections, master_socket, own_pid
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
-    DRAIN,
     ENABLED,
     F_DRAIN,
     F_MAINT,
-    MAINT,
-    READY,
     HaproxyError,
     HaproxyState,
     parse_info,

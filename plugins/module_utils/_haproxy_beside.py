@@ -14,10 +14,11 @@ import re
 import socket
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import READY
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import destinations
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import READY, HaproxyError, number
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, number
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import parse_places
 
 if TYPE_CHECKING:

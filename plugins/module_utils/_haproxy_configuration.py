@@ -14,6 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import MAINT
 from ansible_collections.graceful.azure.plugins.module_utils._proc import command_line, has_same_file, parent, path_through_root, program, started_at
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def is_never_served(pid: int, state: str, proc: str = "/proc") -> bool:
         return False
     # Quotes and backslashes may stand within a word.
     texts = [_text(each).replace("\\", "") for each in files]
-    doubtful = [DOUBTFUL] if state == "maint" else [DOUBTFUL, BOUND]
+    doubtful = [DOUBTFUL] if state == MAINT else [DOUBTFUL, BOUND]
     return bool(texts) and all(text and not any(words.search(text) for words in doubtful) for text in texts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, DRAIN, LOST, MAINT, NONE, READY
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import HaproxyRefused, check_names
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import (
     backends_cut_in_maint,
@@ -18,18 +19,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records im
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
-    DRAIN,
     ENABLED,
     I_MAINT,
-    MAINT,
     R_MAINT,
-    READY,
     HaproxyError,
     HaproxyServer,
     same_process,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, is_noted, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import too_low
@@ -81,7 +79,7 @@ def condition_of(record: Record | None, server: HaproxyServer, process: Process)
     configured = not same and server.flags & C_MAINT and server.forced == MAINT
     # Until the change from one state to another is done, both states are ours.
     if server.forced in (record["left"]["admin_state"], record.get(LEFT_BEFORE)) and not configured:
-        return HELD
+        return AS_LEFT
     if server.forced == READY:
         if same and was_out(record) and not was_found_out(record):
             return CHANGED_MEANWHILE
@@ -290,9 +288,9 @@ class HaproxyServers(Driver[HaproxyServer]):
     def give_back(self, hold: Hold[HaproxyServer], record: Record) -> Iterator[Record | None]:
         server = hold.seen
         condition = self.condition(record, server)
-        if condition == HELD and was_found_out(record):
+        if condition == AS_LEFT and was_found_out(record):
             step = HoldStep(None)
-        elif condition == HELD:
+        elif condition == AS_LEFT:
             step = _way_back(self._not_told(record), server, self._await_checks, self._checked_later)
         else:
             # If HAProxy lost our change and nobody else has changed it, there is nothing to tell.

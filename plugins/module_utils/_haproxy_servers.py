@@ -16,6 +16,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import DRAIN, MAINT, READY
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_same_place, normal_address
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     Key = tuple[str, str]
     # What a former process tells of its servers. None if it cannot be asked, False if it does not answer as it should.
     Told = Union["HaproxyState", Literal[False], None]
-
-READY, DRAIN, MAINT = "ready", "drain", "maint"
 
 # Flags of srv_admin_state in `show servers state`.
 F_MAINT = 0x01  # forced: set through the runtime socket or by `disabled`

@@ -14,6 +14,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, FAILING, LOST, NONE, PASSING, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
@@ -29,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_actions imp
     subject_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ask_url
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, check_writable, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
@@ -44,12 +45,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
-
-# A condition of a health answer, besides those of every thing.
-CHANGING_STILL = "changing"
-
-PASSING = "passing"
-FAILING = "failing"
 
 SAMPLE_SECONDS = 0.05
 LOOK_SECONDS = 0.5
@@ -69,9 +64,9 @@ def condition_of(record: Record | None, seen: SeenAnswer, boot_id: str | None) -
     if record is None:
         return ALREADY_OUT if seen.fails else NONE
     if seen.fails:
-        return HELD
+        return AS_LEFT
     if seen.moves and record["phase"] != HELD:
-        return CHANGING_STILL
+        return UNDER_WAY
     if record["phase"] == RESTORING:
         return NONE
     if record["phase"] == CHANGING or record["boot_id"] != boot_id:
@@ -83,7 +78,7 @@ def failing_for(action: Action, record: Record | None, condition: str, boot_id: 
     """For how many seconds the health answer has failed; None if it does not, or if nobody can tell. After a reboot, the time begins with the boot."""
     if condition == ALREADY_OUT:
         return action.out_for()
-    if condition != HELD:
+    if condition != AS_LEFT:
         return None
     if record is None:
         raise AssertionError("so it is held")
@@ -189,7 +184,7 @@ class HealthAnswers(Driver[SeenAnswer]):
             if action.name != "command":
                 hold.seen = action.look(record, self._boot_id)
                 condition = self.condition(record, hold.seen)
-                if condition != HELD:
+                if condition != AS_LEFT:
                     hold.waiting_for = hold.seen.told
                     return
             yield dict(record, phase=HELD, clock=self._clock())
@@ -197,7 +192,7 @@ class HealthAnswers(Driver[SeenAnswer]):
         if record is None:
             raise AssertionError("all other conditions are those of a hold")
         record = dict(record, events=events, found=self._found(record, events))
-        if condition == CHANGING_STILL:
+        if condition == UNDER_WAY:
             hold.waiting_for = hold.seen.told
             if record["phase"] == RESTORING:
                 # It is about to pass again. When it does, it is made to fail again.
@@ -219,11 +214,11 @@ class HealthAnswers(Driver[SeenAnswer]):
         condition = self.condition(record, hold.seen)
         if condition == CHANGED_MEANWHILE:
             hold.tell(self.conflict(hold))
-        elif condition == CHANGING_STILL:
+        elif condition == UNDER_WAY:
             yield dict(record, phase=RESTORING)
             hold.waiting_for = hold.seen.told
             return
-        elif condition == HELD or action.name == "command":
+        elif condition == AS_LEFT or action.name == "command":
             if record["phase"] == CHANGING:
                 # From the next phase on, a file that has only a part of the mark is somebody else's.
                 action.complete(record)

@@ -17,6 +17,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import RESTORING, holders, same_content
 from ansible_collections.graceful.azure.plugins.module_utils._proc import read_boot_id
 
@@ -56,12 +57,6 @@ def this_boot() -> str:
 
 # What a look of a driver tells of one of its things that is there.
 State = TypeVar("State")
-
-# Conditions of a thing that every driver may tell, besides HELD.
-NONE = "none"
-CHANGED_MEANWHILE = "changed_meanwhile"
-# Those that some may tell. What each driver means by them, it says itself.
-ALREADY_OUT, LOST, REBOOTED = "already_out", "lost", "rebooted"
 
 # The field of a record that says that somebody else put the thing back in this boot, and that it was taken out once more.
 AGAIN = "again"

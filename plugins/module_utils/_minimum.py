@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import DRAIN, MAINT
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
@@ -78,6 +79,6 @@ def _why_out(server: Mapping[str, Any]) -> str:
     told = server.get("silent") or server.get("out")
     if told:
         return str(told)
-    if server.get("admin_state") in ("maint", "drain"):
+    if server.get("admin_state") in (MAINT, DRAIN):
         return "%s is in %s" % (server["server"], server["admin_state"])
     return "%s is %s" % (server["server"], "down" if server.get("operational") == "down" else "out")

@@ -12,10 +12,11 @@ import os
 import time
 from typing import TYPE_CHECKING, Optional
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, LOST, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import mount_of, replace_by, sync_folder
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import silent_places
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, NONE, Driver
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
@@ -87,7 +88,7 @@ def condition_of(record: Record | None, server: NginxServer) -> str:
     if record is None:
         return ALREADY_OUT if server.down else NONE
     if server.words == words_of(record["left"]["line"]):
-        return HELD
+        return AS_LEFT
     # The comment comes and goes with the parameter. Where it stands alone, somebody else has removed the parameter.
     if server.words == words_of(record["found"]["line"]) and record["phase"] != HELD and not record_in(server):
         return NONE if record["phase"] == RESTORING else LOST
@@ -376,7 +377,7 @@ class NginxServers(Driver[NginxServer]):
             # Its release may have begun, but now it is held again. The phase must say so to the next call.
             yield dict(record, events=events, phase=HELD)
             return
-        if record is not None and condition == HELD:
+        if record is not None and condition == AS_LEFT:
             kept = dict(record, events=events)
             if record["phase"] == HELD and self._loaded.has(server, record):
                 yield kept
@@ -413,10 +414,10 @@ class NginxServers(Driver[NginxServer]):
         stays = condition in (CHANGED_MEANWHILE, LOST) and (server.down or self._loaded.has(server, record))
         if condition == CHANGED_MEANWHILE and (stays or server.words != words_of(record["found"]["line"])):
             hold.tell(self.conflict(hold))
-        if condition == HELD:
+        if condition == AS_LEFT:
             # Somebody may have changed the blanks or a comment in it.
             self._edit(server, record["found"]["line"] if server.text == record["left"]["line"] else put_back(server.text))
-        is_marked = condition != HELD and record_in(server) is not None
+        is_marked = condition != AS_LEFT and record_in(server) is not None
         if is_marked:
             # Our comment goes, and what somebody else has made of the line stays.
             self._edit(server, server.text)
@@ -555,7 +556,7 @@ class NginxServers(Driver[NginxServer]):
         """Note in the records of other holds that the new workers have their lines, too."""
         for key, record in self._records.items():
             server, known = self._servers.get(key), record.get(PROCESS)
-            if key in (self._targets or ()) or record["phase"] != HELD or server is None or condition_of(record, server) != HELD:
+            if key in (self._targets or ()) or record["phase"] != HELD or server is None or condition_of(record, server) != AS_LEFT:
                 continue
             same = known and (known["pid"], known["started"]) == (process["pid"], process["started"])
             # Older workers that have the line are still known by their start.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, NONE, REBOOTED, Driver, State
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import AS_LEFT, CHANGED_MEANWHILE, NONE, REBOOTED
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, Driver, State
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
         if self.is_up(seen) and record["boot_id"] != self._boot_id:
             return REBOOTED
         if record["phase"] == CHANGING:
-            return HELD if self.is_down(seen) else STOPPING
-        return CHANGED_MEANWHILE if self.is_up(seen) else HELD
+            return AS_LEFT if self.is_down(seen) else STOPPING
+        return CHANGED_MEANWHILE if self.is_up(seen) else AS_LEFT
 
     def put(self, hold: Hold[State], events: Events) -> Iterator[Record | None]:
         record = self._wanted(hold, events)
@@ -177,7 +178,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
                 hold.acted = True
             if not self._await(hold, self.is_down):
                 return
-        elif condition != HELD:
+        elif condition != AS_LEFT:
             return
         if record is not None and record["phase"] == CHANGING:
             yield dict(record, phase=HELD)

@@ -119,7 +119,7 @@ BREAKAGES = [
         "what somebody else has set is left alone",
         f"{MACHINE}/_haproxy_hold.py",
         "            return CHANGED_MEANWHILE\n",
-        "            return HELD\n",
+        "            return AS_LEFT\n",
         "tests/integration/test_haproxy_hold.py",
     ),
     Breakage(

@@ -54,7 +54,7 @@ LAYERS = [
 ]
 PURE_UTILS = [
     *BOTH_SIDES,
-    *(f"module_utils/_{name}.py" for name in ("azure_access", "duties/options", "events", "nginx_lines", "pools", "record_kinds", "spellings")),
+    *(f"module_utils/_{name}.py" for name in ("azure_access", "conditions", "duties/options", "events", "nginx_lines", "pools", "record_kinds", "spellings")),
 ]
 PURE = [path for path in FILES if path.startswith("plugin_utils/") and path.split("/")[1] in ("_planning", "_duties", "_steps")]
 

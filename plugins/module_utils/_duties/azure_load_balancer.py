@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, azure_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balancer import (
-    TO_CHANGE,
-    TO_RESTORE,
     PoolAddresses,
     Pools,
     TagStore,
@@ -22,9 +20,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
     ways_past,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE, GOING_BACK, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, is_noted, utc_now
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, called, in_rotation, last_part
@@ -68,11 +67,11 @@ class AzureLoadBalancerDuty(Duty):
             return self.unseen("The pool %s has no address %s any more." % (self._short, self._known_as))
         condition = driver.condition(record, address)
         settled = is_settled(address, record)
-        is_moving = condition in (TO_CHANGE, TO_RESTORE) or not settled
+        is_moving = condition in (UNDER_WAY, GOING_BACK) or not settled
         place = "%s in pool %s" % (self._known_as, self._short)
         shown = {"pool": address.pool, "name": address.name, "ip_address": address.ip, "admin_state": address.state, "settled": settled}
         return self.seen(
-            CHANGING if is_moving else OUT if address.state == DOWN else IN,
+            MOVING if is_moving else OUT if address.state == DOWN else IN,
             address.state != DOWN,
             busy=azure_address(place, shown),
             held_by=holders(record),

@@ -17,9 +17,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     check_options,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_types import TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, NO_NAME, OUT, Act, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, NO_NAME, OUT, Act, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
@@ -56,7 +57,7 @@ class ClusterDuty(Duty):
         is_out = seen.ours or bool(seen.foreign)
         is_moving = condition in (DRAINING, RETURNING) or is_out and seen.left is not None
         return self.seen(
-            CHANGING if is_moving else OUT if is_out else IN,
+            MOVING if is_moving else OUT if is_out else IN,
             seen.serves,
             busy=driver.why_on(seen, record),
             held_by=holders(record),

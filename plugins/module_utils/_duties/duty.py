@@ -54,7 +54,7 @@ def holding(
 
 
 # The states of a duty. On its way, or in a part of its places: changing. Not seen: unknown.
-IN, OUT, CHANGING, UNKNOWN = "in", "out", "changing", "unknown"
+IN, OUT, MOVING, UNKNOWN = "in", "out", "changing", "unknown"
 BACK = "back"
 NO_NAME = "name is empty: give the hold a name."
 

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE, LOST, READY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import (
     OPTIONS,
     haproxy_passes,
@@ -19,7 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_in_rotation,
     is_named,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -36,13 +37,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
     unsure_servers,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, HaproxyRecords, record_process
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
-    READY,
-    HaproxyError,
-    same_process,
-    source_address,
-)
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, same_process, source_address
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural, too_low
@@ -99,7 +95,7 @@ class HaproxyDuty(Duty):
         ready = [server for server in servers if is_in_rotation(server)]
         is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
         return self.seen(
-            CHANGING if is_moving else IN if ready else OUT,
+            MOVING if is_moving else IN if ready else OUT,
             any(server["in_service"] for server in servers),
             busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],

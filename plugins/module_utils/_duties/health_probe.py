@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE, FAILING, LOST, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, Counted, check_ports, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
@@ -21,12 +22,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     option_mistakes,
     probed_url,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS
-from ansible_collections.graceful.azure.plugins.module_utils._health_probe import FAILING, HealthAnswers, condition_of, describe, record_of
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, condition_of, describe, record_of
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_in, still_uncounted, why_uncounted
@@ -88,9 +89,9 @@ class HealthProbeDuty(Duty):
         busy += ["%s from %s on port %s" % (plural(entry["count"], "connection"), entry["peer"], entry["port"]) for entry in look["connections"]]
         busy += self._uncounted(self._look.uncounted)
         is_out = answer["state"] == FAILING
-        is_moving = answer["restoring"] or answer["condition"] == "changing"
+        is_moving = answer["restoring"] or answer["condition"] == UNDER_WAY
         return self.seen(
-            CHANGING if is_moving else OUT if is_out else IN,
+            MOVING if is_moving else OUT if is_out else IN,
             may_send(look),
             busy=busy,
             held_by=answer["held_by"],

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._balancer_machine import awaited_in, look_spec, machine_facts, other_holds
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE, LOST
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
@@ -20,9 +21,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_stays,
     not_loaded,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import ALREADY_OUT, CHANGED_MEANWHILE, LOST, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, NginxRefused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
@@ -83,7 +84,7 @@ class NginxDuty(Duty):
         busy = [sentence for server in servers for sentence in nginx_server(label_of(server["upstream"], server["server"]), server)]
         busy += [nginx_stays(directive(line)) for line in passes]
         return self.seen(
-            CHANGING if any(server["restoring"] for server in servers) or 0 < len(there) < len(servers) else IN if there else OUT,
+            MOVING if any(server["restoring"] for server in servers) or 0 < len(there) < len(servers) else IN if there else OUT,
             any(not server["silent"] for server in there),
             busy=busy,
             held_by=[event_id for server in servers for event_id in server["held_by"]],

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, OUT, Duty, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, CHANGED_MEANWHILE, REBOOTED, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE, REBOOTED
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Duty, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, holders
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STARTING, STOPPING, DryManager
 
@@ -48,7 +49,7 @@ class StoppedDuty(Duty):
         down = [driver.is_down(thing) for _name, thing, _record in things]
         is_moving = any(condition in (STOPPING, STARTING) for condition in conditions) or any(down) and not all(down)
         return self.seen(
-            OUT if all(down) else CHANGING if is_moving else IN,
+            OUT if all(down) else MOVING if is_moving else IN,
             any(driver.is_up(thing) for _name, thing, _record in things),
             busy=driver.why_on(things),
             held_by=[event_id for _name, _thing, record in things for event_id in holders(record)],

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import FORMER_RECORD, OPTIONS, option_mistakes, record_of_tasks
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import CHANGING, IN, NO_NAME, OUT, Duty, holding
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, NO_NAME, OUT, Duty, holding
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING as BEGUN
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, hold_argument_spec, holders, new_record, same_content
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, hold_argument_spec, holders, new_record, same_content
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import TASK
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class TasksDuty(Duty):
         if record is None:
             return self.seen(IN, None, busy=["%s has not run" % self.given["out"]], details=details)
         if not record["done"]:
-            return self.seen(CHANGING, None, busy=[_unfinished(self.given["out"])], held_by=holders(record), details=details)
+            return self.seen(MOVING, None, busy=[_unfinished(self.given["out"])], held_by=holders(record), details=details)
         if not self.brings_traffic and record.get("boot_id") != self.machine.boot_id():
             again = "%s did not run since the host was booted anew" % self.given["out"]
             return self.seen(IN, None, busy=[again], held_by=holders(record), why=[again], details=details)
@@ -98,15 +97,15 @@ class TaskRecords(Driver[str]):
                 record["boot_id"] = self._boot_id
         elif self._done is False and not set(events) <= set(record["events"]):
             record = dict(record, done=False)
-        yield dict(record, events=events, phase=HELD if record["done"] else BEGUN)
+        yield dict(record, events=events, phase=HELD if record["done"] else CHANGING)
 
     def keep(self, hold: Hold[str], record: Record) -> Record:
         # It was held again after its undoing had begun, and now it is undone.
-        return dict(record, done=False, phase=BEGUN) if self._done else record
+        return dict(record, done=False, phase=CHANGING) if self._done else record
 
     def give_back(self, hold: Hold[str], record: Record) -> Iterator[Record | None]:
         # One call says that the undoing begins, and a later one that it is done.
-        yield dict(record, done=False, phase=BEGUN) if self._done is False else None
+        yield dict(record, done=False, phase=CHANGING) if self._done is False else None
 
 
 def hold_spec() -> dict[str, Any]:

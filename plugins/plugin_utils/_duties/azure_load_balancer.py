@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import GOING_BACK, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
@@ -277,7 +278,7 @@ def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:
 
 def _serves(address: Json) -> bool:
     """Whether Azure sends it new connections. What is being given back gets none before Azure has finished."""
-    return bool(address["admin_state"] != DOWN and address["condition"] != "restoring")
+    return bool(address["admin_state"] != DOWN and address["condition"] != GOING_BACK)
 
 
 def _joins_in(host: Host, address: Json, look: Result) -> float:
@@ -314,7 +315,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         condition=condition,
         held_by=frozenset(map(fold, address["held_by"])),
         # If the run that took it out was cut off, the record must say that it is out. Otherwise, what a person sets would count as a loss.
-        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in ("changing", "restoring") or not address.get("noted", True)),
+        must_go_out=condition != CHANGED and (in_rotation or address["condition"] in (UNDER_WAY, GOING_BACK) or not address.get("noted", True)),
         group=Group(
             (machine.key, address["pool"].lower()),
             f"pool {pool_name(settings)}",

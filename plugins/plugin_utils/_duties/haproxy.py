@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import AS_LEFT, DRAIN, LOST, NONE, READY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.haproxy import (
     OPTIONS,
     haproxy_beside,
@@ -78,7 +79,7 @@ def came_to(settings: BalancerSettings, place: str, state: str, number: int, sin
         f"{plural(number, 'session')} came to {place} since {since} although it is in {state}:"
         " look for use-server, option persist, force-persist and stick in the configuration of HAProxy"
     )
-    if state == "drain" and settings.get("state") == "drain":
+    if state == DRAIN and settings.get("state") == DRAIN:
         told += "; state: drain keeps it from going on to maint"
     return told
 
@@ -529,14 +530,14 @@ def _must_go_out(settings: BalancerSettings, server: Json, condition: str, owner
     """Whether the role load_balancer has something to do at a server, whoever holds it."""
     state = server["admin_state"]
     # Sessions came in drain, and the user has not asked for drain. In maint only directives of persistence send it anything.
-    is_ours = (server.get("found") or {}).get("admin_state", "ready") == "ready"
+    is_ours = (server.get("found") or {}).get("admin_state", READY) == READY
     awaits_sessions = bool(server.get("awaits_sessions"))
-    if server["condition"] == "held" and is_ours and state == "drain" and server.get("arrived") and settings.get("state") != "drain":
+    if server["condition"] == AS_LEFT and is_ours and state == DRAIN and server.get("arrived") and settings.get("state") != DRAIN:
         return not awaits_sessions
     if condition == CHANGED or owner:
         return False
     # This may change at any moment: its name does not resolve, what it tracks is out, or its agent has taken it out.
-    comes_back = bool(server.get("returns_by_itself")) and server["condition"] in ("none", "lost") or bool(server.get("returns_by_agent"))
+    comes_back = bool(server.get("returns_by_itself")) and server["condition"] in (NONE, LOST) or bool(server.get("returns_by_agent"))
     # The hold must be put again if it is being released, or if HAProxy kept the state over a reload. After a reload, the record needs the new process.
     # If the run that took the server out was cut off, the record must say that it is out. Otherwise, if a person sets the server to ready, it would
     # look as if HAProxy had lost its state.

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, FAILING, LOST, NONE, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import (
     NEEDS,
     ONCE,
@@ -212,7 +213,7 @@ class HealthProbeDuty(TrafficDuty):
         answers = act.get("answers") or ()
         failed = is_unreachable(act) or is_failed(act) or not acts
         waits = list(act.get("waiting_for") or ())
-        passing = out and any(answer["state"] != "failing" for answer in answers)
+        passing = out and any(answer["state"] != FAILING for answer in answers)
         if is_unreachable(act):
             trouble = [UNREACHABLE]
         elif failed:
@@ -323,13 +324,13 @@ def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: 
     if seen_out_since is not None:
         machine = replace(machine, result=_as_seen(result, seen_out_since, settings))
     place = replace(_place(settings, machine, group), seen_out_since=seen_out_since)
-    return Traffic((place,), serves=result["answer"]["state"] != "failing")
+    return Traffic((place,), serves=result["answer"]["state"] != FAILING)
 
 
 def _seen_out_since(host: Host, look: Result) -> float | None:
     """Since when the passes have seen that somebody else makes the answer fail, by the controller's clock. None: nobody does."""
     at: float | None = look.get("at")
-    if look["answer"]["condition"] != "already_out" or at is None:
+    if look["answer"]["condition"] != ALREADY_OUT or at is None:
         return None
     # It may have passed since a boot.
     known = host.memory.seen_out_since if host.memory.boot_id == host.observation.boot_id else None
@@ -482,7 +483,7 @@ def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
         silent = unread(name, result).text
     elif not _passes(result):
         said = (result.get("probe") or {}).get("said")
-        silent = f"{name}: {said}" if said and result["answer"]["state"] != "failing" else None
+        silent = f"{name}: {said}" if said and result["answer"]["state"] != FAILING else None
     elif left > 0:
         silent, joins_in = f"{name}: the balancer notices within {math.ceil(left)} s that it passes", left
     early = result is NOT_LOOKED_AT.result or result.get("answer") is not None and _passes(result) and silent is not None
@@ -499,7 +500,7 @@ def _joins_in(host: Host, settings: BalancerSettings, look: Result) -> float:
 
 def _passes(look: Result) -> bool:
     """Whether the probe gets a good answer, as far as is known."""
-    return look["answer"]["state"] != "failing" and passes_at_url(look) is not False
+    return look["answer"]["state"] != FAILING and passes_at_url(look) is not False
 
 
 def _place(settings: BalancerSettings, machine: MachineObservation, group: Group | None) -> Place:
@@ -522,9 +523,9 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         in_rotation=in_rotation,
         noticing=bool(result["notice_left"]),
         out_since=out_since,
-        state=MAINTENANCE if answer["condition"] == "already_out" else answer["state"],
+        state=MAINTENANCE if answer["condition"] == ALREADY_OUT else answer["state"],
         serves=_passes(result),
-        may_serve=answer["state"] != "failing",
+        may_serve=answer["state"] != FAILING,
         busy=health_answer(label, result, url),
         booting=health_answer(label, result, url, may_boot=True),
         count=count,
@@ -533,7 +534,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, group: Group
         condition=condition,
         held_by=frozenset(map(fold, answer["held_by"])),
         must_go_out=_must_go_out(result, condition),
-        passes=answer["condition"] == "none" and passes_at_url(result) is True,
+        passes=answer["condition"] == NONE and passes_at_url(result) is True,
         untold=not_passing(result) or "",
         wrong=why_stuck(result, url),
         by_others=seen_out(label, result, url),
@@ -569,4 +570,4 @@ def _must_go_out(look: Result, condition: str) -> bool:
     # written again.
     passes_since = not may_have_passed(answer.get("found")) and passes_at_url(look) is True
     is_old = condition == HELD and (answer["restoring"] or not answer["noted"] or passes_since)
-    return answer["condition"] in ("none", "lost", "changing") or is_old
+    return answer["condition"] in (NONE, LOST, UNDER_WAY) or is_old

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
     comes_back,
@@ -365,7 +366,7 @@ def _serves(server: Json) -> bool:
 def _must_go_out(server: Json, condition: str) -> bool:
     """Whether the role load_balancer has something to do, whoever holds it."""
     # An operator's own parameter down is never touched, even if nginx has not loaded it yet.
-    if condition == CHANGED or server["condition"] == "already_out":
+    if condition == CHANGED or server["condition"] == ALREADY_OUT:
         return False
     # If the run that took it out was cut off, the record does not say since when nginx has loaded the line. If a person then removes the
     # parameter, it would look as if the line had never been changed.

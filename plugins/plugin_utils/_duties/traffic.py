@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, GOING_BACK, LOST, NONE, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, FREE, HELD, NextLook, Place, SearchedAt, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult, role_result
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 Claim = tuple[str, tuple[Any, ...], str | None]
 """See C(TrafficDuty.claims)."""
 CONDITIONS = {
-    **dict.fromkeys(("none", "already_out"), FREE),
-    **dict.fromkeys(("held", "lost", "changing", "restoring"), HELD),
-    "changed_meanwhile": CHANGED,
+    **dict.fromkeys((NONE, ALREADY_OUT), FREE),
+    **dict.fromkeys((AS_LEFT, LOST, UNDER_WAY, GOING_BACK), HELD),
+    CHANGED_MEANWHILE: CHANGED,
 }
 """The conditions of things in the results of looks, and what they mean for the plan."""
 TWO_WAYS = (

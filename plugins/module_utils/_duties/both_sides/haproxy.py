@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import DRAIN, MAINT, READY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import HOSTS, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
@@ -22,7 +23,7 @@ OPTIONS: Specs = {
     "server": {"type": "str"},
     "socket": {"type": "path", "default": "/run/haproxy/admin.sock"},
     "backends": {"type": "list", "elements": "str"},
-    "state": {"type": "str", "choices": ["drain", "maint"]},
+    "state": {"type": "str", "choices": [DRAIN, MAINT]},
     "quiet": QUIET,
     "hard_stop_after": {"type": "float"},
     "absent": {"type": "str", "choices": ["unknown", "no_traffic"], "default": "unknown"},
@@ -31,7 +32,7 @@ OPTIONS: Specs = {
 
 def is_in_rotation(server: Mapping[str, Any]) -> bool:
     """Whether a server that a look tells of gets requests, whatever its weight and its health."""
-    return bool(server["admin_state"] == "ready")
+    return bool(server["admin_state"] == READY)
 
 
 def is_named(options: Mapping[str, Any], server: Mapping[str, Any]) -> bool:

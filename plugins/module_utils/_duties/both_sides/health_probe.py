@@ -10,6 +10,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, FAILING, NONE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural, port_mistake
@@ -101,7 +102,7 @@ def notice_of(options: Mapping[str, Any]) -> float:
 def health_answer(place: str, look: Mapping[str, Any], url: str | None, may_boot: bool = False) -> tuple[str, ...]:
     """What keeps a host from being idle, as far as its health answer and new connections tell. ``may_boot``: whether it may boot where nobody answers."""
     answer = look["answer"]
-    if answer["state"] != "failing":
+    if answer["state"] != FAILING:
         return ("%s passes" % place,)
     found = []
     if is_wrong(look):
@@ -122,7 +123,7 @@ def health_answer(place: str, look: Mapping[str, Any], url: str | None, may_boot
 
 def _why_untold(answer: Mapping[str, Any]) -> tuple[str, str]:
     """Why nobody can tell that the answer fails, and what to do."""
-    if answer["condition"] == "already_out":
+    if answer["condition"] == ALREADY_OUT:
         # Nobody could have seen it pass. It may only be booting.
         return "somebody else has taken it out, and nobody answers there", "start what should answer, or %s" % CORRECT
     return "it was not seen to pass before", CORRECT
@@ -136,7 +137,7 @@ def passes_at_url(look: Mapping[str, Any]) -> bool | None:
 
 def is_wrong(look: Mapping[str, Any]) -> bool:
     """Whether the answer passes although it was made to fail."""
-    return look["answer"]["state"] == "failing" and passes_at_url(look) is True
+    return look["answer"]["state"] == FAILING and passes_at_url(look) is True
 
 
 def why_wrong(look: Mapping[str, Any], url: str | None) -> str:
@@ -148,7 +149,7 @@ def why_wrong(look: Mapping[str, Any], url: str | None) -> str:
 
 def why_stuck(look: Mapping[str, Any], url: str | None) -> str:
     """The same once its balancer must have noticed, or if somebody else has taken it out; otherwise empty. Nothing but a person ends this."""
-    is_ours = look["answer"]["condition"] != "already_out"
+    is_ours = look["answer"]["condition"] != ALREADY_OUT
     return why_wrong(look, url) if is_wrong(look) and not (is_ours and look["notice_left"]) else ""
 
 
@@ -160,15 +161,15 @@ def seen_out(place: str, look: Mapping[str, Any], url: str | None) -> str:
 
 def may_send(look: Mapping[str, Any]) -> bool:
     """Whether the balancer may still send new connections, as far as is known."""
-    return look["answer"]["state"] != "failing" or bool(look["notice_left"]) or is_wrong(look) or is_untold(look)
+    return look["answer"]["state"] != FAILING or bool(look["notice_left"]) or is_wrong(look) or is_untold(look)
 
 
 def is_untold(look: Mapping[str, Any]) -> bool:
     """Whether nobody can tell that the answer fails: the URL does not pass, and did not before the hold."""
     answer = look["answer"]
-    if answer["state"] != "failing" or passes_at_url(look) is not False:
+    if answer["state"] != FAILING or passes_at_url(look) is not False:
         return False
-    if answer["condition"] == "already_out":
+    if answer["condition"] == ALREADY_OUT:
         # Who has taken it out has seen to that. But nobody at all answers neither a probe nor a request.
         return not look["probe"]["answered"] and answer["action"] not in STOPPED
     return not may_have_passed(answer.get("found"))
@@ -176,7 +177,7 @@ def is_untold(look: Mapping[str, Any]) -> bool:
 
 def not_passing(look: Mapping[str, Any]) -> str | None:
     """A sentence if the answer does not pass although nothing makes it fail; otherwise None."""
-    if passes_at_url(look) is not False or look["answer"]["condition"] != "none":
+    if passes_at_url(look) is not False or look["answer"]["condition"] != NONE:
         return None
     return "%s, although nothing makes it fail: until it has passed, the host never counts as out, and is not approved; start what should answer, or %s" % (
         look["probe"]["said"],

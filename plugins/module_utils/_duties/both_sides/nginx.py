@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import HOSTS, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
@@ -40,7 +41,7 @@ def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
     """Which connections nginx still has to a server, or that this is unknown."""
     if server["never_out"]:
         return (never_out(place, server["never_out"]),)
-    if server["in_service"] and server["down"] and server["condition"] == "already_out":
+    if server["in_service"] and server["down"] and server["condition"] == ALREADY_OUT:
         return (not_loaded(place),)
     if server["in_service"]:
         return (in_rotation(place),)
@@ -66,7 +67,7 @@ def never_out(place: str, why: str) -> str:
 
 def comes_back(server: dict[str, Any]) -> bool:
     """Whether nginx still has the parameter of our hold and the file has it no more, because somebody else removed it."""
-    return bool(server["condition"] == "changed_meanwhile" and not server["down"] and not server["in_service"])
+    return bool(server["condition"] == CHANGED_MEANWHILE and not server["down"] and not server["in_service"])
 
 
 def nginx_beside(machine: str, address: str, connections: int) -> str:

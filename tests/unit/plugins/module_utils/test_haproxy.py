@@ -14,6 +14,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy, _haproxy_beside, _haproxy_hold, _haproxy_servers
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE, DRAIN, MAINT, NONE, READY
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, HaproxyRefused, former_state
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, HaproxyServers, condition_of, describe
@@ -21,15 +22,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records im
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
-    DRAIN,
     ENABLED,
     F_DRAIN,
     F_MAINT,
     I_DRAIN,
     I_MAINT,
-    MAINT,
     R_MAINT,
-    READY,
     HaproxyError,
     HaproxyState,
     Process,
@@ -37,7 +35,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_servers_state,
     parse_stat,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,

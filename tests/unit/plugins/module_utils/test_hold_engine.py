@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import CHANGED_MEANWHILE, NONE, Driver, Engine
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE, NONE
+from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     CHANGING,
     HELD,
