@@ -29,6 +29,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import c
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    # The name of an interface, an address, and the mask that says which other addresses have the same way.
+    Route = tuple[str, int, int]
+
 # From <linux/netlink.h> and <linux/netfilter/nfnetlink.h>.
 NETLINK_NETFILTER = 12
 FAMILY = "=BBH"  # struct nfgenmsg: family, version, resource
@@ -46,6 +49,8 @@ ESTABLISHED, TIME_WAIT = 3, 7
 ENDS = r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) (?:packets=\d+ bytes=\d+ )?"
 # Modules of the kernel that are loaded once a rule leads connections elsewhere, be it to another port of this machine.
 REDIRECTING = re.compile(r"^(xt_REDIRECT|ipt_REDIRECT|ip6t_REDIRECT|nft_redir\w*|xt_nat|nft_nat) ", re.MULTILINE)
+# From <linux/ipv6_route.h>: of a route that refuses packets, or leads to this machine.
+NOWHERE = 0x00000200 | 0x00100000 | 0x80000000
 LINE = re.compile(r"^ipv[46]\s+\d+\s+tcp\s+6 (?:(\d+) )?(?:([A-Z_0-9]+) )?%s(?:\[UNREPLIED\] )?%s" % (ENDS, ENDS), re.MULTILINE)
 
 
@@ -136,18 +141,27 @@ def _elsewhere(entries: Iterable[TrackedConnection], ports: set[int], own: set[b
 
 
 def _is_inside(source: bytes, proc: str) -> bool:
-    """Whether packets to an IPv4 address go to an interface that is no device, and leads nowhere else: a bridge or a veth."""
-    if len(source) != 4:
-        return False
-    address = int.from_bytes(source, sys.byteorder)
-    lines = [line.split() for line in read(proc, "net", "route").splitlines()[1:]]
-    routes = [(fields[0], int(fields[1], 16), int(fields[7], 16)) for fields in lines if len(fields) > 7]
+    """Whether packets to an address go to an interface that is no device, and leads nowhere else: a bridge or a veth."""
+    routes = list(_routes_ipv4(proc) if len(source) == 4 else _routes_ipv6(proc))
+    address = int.from_bytes(source, sys.byteorder if len(source) == 4 else "big")
     found = [(bin(mask).count("1"), name) for name, network, mask in routes if address & mask == network]
     if not found:
         return False
     name = max(found)[1]
     is_virtual = os.path.realpath(os.path.join("/sys/class/net", name)).startswith("/sys/devices/virtual/")
     return is_virtual and all(other != name for other, _network, mask in routes if not mask)
+
+
+def _routes_ipv4(proc: str) -> Iterator[Route]:
+    lines = [line.split() for line in read(proc, "net", "route").splitlines()[1:]]
+    return ((fields[0], int(fields[1], 16), int(fields[7], 16)) for fields in lines if len(fields) > 7)
+
+
+def _routes_ipv6(proc: str) -> Iterator[Route]:
+    for fields in (line.split() for line in read(proc, "net", "ipv6_route").splitlines()):
+        if len(fields) > 9 and not int(fields[8], 16) & NOWHERE:
+            length = int(fields[1], 16)
+            yield fields[9], int(fields[0], 16), (1 << length) - 1 << 128 - length
 
 
 def _written(text: str) -> Iterator[TrackedConnection]:

@@ -234,6 +234,23 @@ def test_a_pod_is_no_client_of_the_host(proc, monkeypatch, interface, default, c
     assert len(_connection_tracking.forwarded([443], tables)) == count
 
 
+@pytest.mark.parametrize(("interface", "default", "count"), [("lo", "eth0", 0), ("lo", "lo", 1), ("eth0", "eth0", 1)])
+def test_a_pod_with_an_ipv6_address_is_no_client_of_the_host(proc, monkeypatch, interface, default, count):
+    line = "ipv6     10 tcp      6 431999 ESTABLISHED src=fd00:42::5 dst=fd00:43::1 sport=4000 dport=443 src=fd00:1::7 dst=fd00:42::5 sport=6443 dport=4000 use=2\n"
+    monkeypatch.setattr(_connection_tracking, "_dump", list)
+    monkeypatch.setattr(_connection_tracking, "_told", lambda _messages, _ports: list(_connection_tracking._written(line)))
+
+    def route(network, length, flags, name):
+        digits = socket.inet_pton(socket.AF_INET6, network).hex()
+        return f"{digits} {length:02x} {'0' * 32} 00 {'0' * 32} 00000100 00000001 00000000 {flags} {name}\n"
+
+    # The kernel's own routes refuse the rest, and lead to the host's addresses. Only those of packets to others tell where a pod is.
+    routes = route("fd00:42::", 64, "00000001", interface) + route("::", 0, "00000003", default) + route("::", 0, "00200200", "lo")
+    routes += route("fd00:42::5", 128, "80200001", "eth1")
+    tables = proc(sys__net__netfilter__nf_conntrack_count="9\n", net__fib_trie="Main:\n", net__ipv6_route=routes)
+    assert len(_connection_tracking.forwarded([443], tables)) == count
+
+
 class TestForwarded:
     """The kernel forwards connections, and whether its connection tracking can be read."""
 
