@@ -134,6 +134,11 @@ def in_rotation(place: str) -> str:
     return "%s is in rotation" % place
 
 
+def may_lead(place: str, why: str) -> str:
+    """About what may send requests to a host."""
+    return "nobody knows whether %s leads to it: %s" % (place, why)
+
+
 def meant(word: object, words: Iterable[str]) -> str:
     """The end of a sentence about a word that nobody knows: which of these may be meant."""
     close = difflib.get_close_matches(str(word), list(words), n=1)

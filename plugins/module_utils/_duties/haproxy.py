@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, parse_places, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, may_lead, parse_places, plural, too_low
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -100,7 +100,10 @@ class HaproxyDuty(Duty):
             busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
+            problem=too_low(haproxy.path, details["level"])
+            or details["state_dir_problem"]
+            or (self._not_there(haproxy.path, lacking) if lacking else None)
+            or next(self._unknown(details["passes"]), None),
             details=details,
         )
 
@@ -139,6 +142,12 @@ class HaproxyDuty(Duty):
         for line in found:
             if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and self._is_in_backends(line):
                 yield haproxy_passes("%s in %s" % (line["text"], line["backend"]))
+
+    def _unknown(self, found: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """What may lead to the host past its servers, in sentences: nobody can tell that it is off."""
+        for line in found:
+            if line["unresolved"] and (line["backend"] == "global" or self._is_in_backends(line)):
+                yield may_lead("%s in %s" % (line["text"], line["backend"]), line["unresolved"])
 
     def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""

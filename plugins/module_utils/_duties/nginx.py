@@ -31,7 +31,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxLook, NginxServers, Silence, irreplaceable, shared_with
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, parse_places, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, may_lead, parse_places, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -92,7 +92,8 @@ class NginxDuty(Duty):
             problem=problem
             or rights_problem(nginx, servers)
             or details["state_dir_problem"]
-            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None),
+            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None)
+            or next(self._unknown(found), None),
             details=dict(details, servers=found.servers, clock=self.machine.monotonic()),
         )
 
@@ -104,6 +105,13 @@ class NginxDuty(Duty):
 
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
+
+    def _unknown(self, found: NginxLook) -> Iterator[str]:
+        """What may lead to the host, in sentences: nobody can tell that it is off."""
+        lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
+        servers = [line for line in found.servers if line["in_service"] and not lines.is_named(line)]
+        named = [*((label_of(line["upstream"], line["server"]), line) for line in servers), *((directive(line), line) for line in found.passes)]
+        return (may_lead(place, line["unresolved"]) for place, line in named if line["unresolved"] and lines.counts(line))
 
     def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""

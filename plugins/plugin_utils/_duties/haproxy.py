@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_named,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, may_lead, plural, too_low
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -418,7 +418,7 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
         yield f"balancer {name}: {machine.result['hidden']}. As long as this is so, the host never counts as idle"
     for line in _passes(settings, machine):
         if line["unresolved"]:
-            yield f"nobody knows whether {pass_name(name, line)} leads to it: {line['unresolved']}"
+            yield may_lead(pass_name(name, line), line["unresolved"])
     own, others = _own(settings, host, machine)
     places = {(server.get("address"), server.get("port")) for server in own}
     named = {address for address, _port in places}

@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, may_lead, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -261,7 +261,7 @@ def _places(
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     """Sentences about what leads nobody knows where."""
     others = _others(settings, name, result)
-    return "; ".join(f"nobody knows whether {place} leads to it: {line['unresolved']}" for place, line in others if line["unresolved"])
+    return "; ".join(may_lead(place, line["unresolved"]) for place, line in others if line["unresolved"])
 
 
 def _others(settings: BalancerSettings, name: str, result: Json) -> Iterator[tuple[str, Json]]:
