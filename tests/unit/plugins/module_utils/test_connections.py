@@ -236,7 +236,7 @@ def test_a_pod_is_no_client_of_the_host(proc, monkeypatch, interface, default, c
 
 @pytest.mark.parametrize(("interface", "default", "count"), [("lo", "eth0", 0), ("lo", "lo", 1), ("eth0", "eth0", 1)])
 def test_a_pod_with_an_ipv6_address_is_no_client_of_the_host(proc, monkeypatch, interface, default, count):
-    line = "ipv6     10 tcp      6 431999 ESTABLISHED src=fd00:42::5 dst=fd00:43::1 sport=4000 dport=443 src=fd00:1::7 dst=fd00:42::5 sport=6443 dport=4000\n"
+    line = "ipv6     10 tcp      6 59 ESTABLISHED src=fd00:42::5 dst=fd00:43::1 sport=4000 dport=443 src=fd00:1::7 dst=fd00:42::5 sport=6443 dport=4000 use=2\n"
     monkeypatch.setattr(_connection_tracking, "_dump", list)
     monkeypatch.setattr(_connection_tracking, "_told", lambda _messages, _ports: list(_connection_tracking._written(line)))
 
