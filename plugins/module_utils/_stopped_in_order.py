@@ -135,6 +135,9 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     ends: Callable[[State], bool] = staticmethod(lambda seen: False)
     is_first: Callable[[Key], bool] = staticmethod(lambda key: False)
 
+    def seen_now(self, things: Collection[Key]) -> list[State]:
+        return self._manager.show(things)
+
     def check(self) -> None:
         self._show()
 
@@ -290,7 +293,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     def _show(self) -> list[State]:
         records = sorted(self._store.records(self.kind), key=lambda record: record["order"])
         self._next_order = records[-1]["order"] + 1 if records else 0
-        found = self._manager.show(self.targets(records))
+        found = self.seen_now(self.targets(records))
         for seen in found:
             error = self.missing(seen)
             # What has no record needs nothing when it is released.
@@ -323,7 +326,7 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     def _await(self, hold: Hold[State], condition: Callable[[State], bool]) -> bool:
         """Look until the condition is met or the time of the step is over. Returns whether it is met."""
         while True:
-            hold.seen = self._manager.show([self.key(hold.seen)])[0]
+            (hold.seen,) = self.seen_now([self.key(hold.seen)])
             if condition(hold.seen):
                 return True
             left = self._step_ends - self._monotonic()

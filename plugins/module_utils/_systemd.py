@@ -286,7 +286,8 @@ class Services(StoppedInOrder[Unit, str]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(systemd, store, request, None if services is None else systemd.names(services), timeout, monotonic, sleep)
-        # With which service each other one is stopped along.
+        # What is to be down in this call, and with which service each other one is stopped along.
+        self._stopped: list[str] = []
         self._along_with: dict[str, str] = {}
 
     def missing(self, seen: Unit) -> Exception | None:
@@ -320,19 +321,30 @@ class Services(StoppedInOrder[Unit, str]):
             return None
         return SystemdError("%s was started and is %s. %s" % (seen.name, seen.active_state, self._manager.hint % seen.name))
 
+    def seen_now(self, things: Collection[str]) -> list[Unit]:
+        return [unit._replace(left=unit.left or self._started(unit)) if is_down(unit) else unit for unit in super().seen_now(things)]
+
+    def _started(self, unit: Unit) -> str:
+        """What a unit that is down has started and that ends by itself, such as the job of a timer: it is awaited, unless it is to be stopped as well."""
+        if not self._request.present:
+            return ""
+        started = self._manager.show([name for name in unit.triggers if name not in self._stopped])
+        return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if one.ends and is_up(one))
+
     def to_stop(self, named: list[str], records: list[Record]) -> list[str]:
-        names = self._with_dependents(named)
+        names = self._stopped = self._with_others(named)
         # After a reboot, systemd does not know the units that are not loaded yet.
         along = [record["subject"]["service"] for record in records if record.get("along_with") in names]
         return [name for name in along if name not in names] + names
 
-    def _with_dependents(self, services: list[str]) -> list[str]:
-        """The services, each after the units that stop along with it or would start it again, if they run now or are held."""
+    def _with_others(self, services: list[str]) -> list[str]:
+        """The services, each after the units that stop along with it or would start it again, and before what it has started, if they run now or are held."""
         units: dict[str, Unit] = {}
         names = services
         while names:
             units.update((unit.name, unit) for unit in self._manager.show(names))
-            names = sorted({name for unit in units.values() for name in unit.dependents} - set(units))
+            others = {name for unit in units.values() for name in unit.dependents} | {name for service in services for name in units[service].triggers}
+            names = sorted(others - set(units))
         ordered: dict[str, str | None] = {}
 
         def visit(name: str, service: str, above: tuple[str, ...]) -> None:
@@ -347,6 +359,10 @@ class Services(StoppedInOrder[Unit, str]):
 
         for service in services:
             visit(service, service, ())
+            for name in units[service].triggers:
+                # It serves on without its socket, and as long as it does, the socket cannot be started again.
+                if not units[name].ends:
+                    visit(name, service, (service,))
         self._along_with = {name: along for name, along in ordered.items() if along}
         # An automount comes right after its mount: stopped before, it would tear the mount away from those who use it,
         # and in reverse it cannot be started any more once its mount is there.

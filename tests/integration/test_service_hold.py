@@ -32,6 +32,7 @@ UNITS = {
     "idle.service": "[Unit]\nPartOf=db.service\n[Service]\nExecStart=/bin/sleep infinity\n",
     "slow.service": "[Service]\nExecStartPre=/bin/sleep 3\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep 3\n",
     "broken.service": "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep infinity\n",
+    "job.timer": "[Timer]\nOnActiveSec=0\nAccuracySec=1ms\n",
     "talk.socket": "[Socket]\nListenStream=/run/talk\n",
     "talk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "each.socket": "[Socket]\nListenStream=/run/each\nAccept=yes\n",
@@ -232,6 +233,26 @@ def test_a_socket_would_start_it_again(guest):
     result = guest.release()
     assert conditions(result) == {"talk.socket": "none", "talk.service": "none"}
     assert guest.states() == before
+
+
+def test_a_socket_that_is_named(guest):
+    """Its service would serve on, and while it does, systemd refuses to start the socket again."""
+    before = guest.states()
+    result = guest.hold(["talk.socket"])
+    assert conditions(result) == {"talk.socket": "held", "talk.service": "held"} and guest.still_on("talk.socket") == []
+    result = guest.release()
+    assert conditions(result) == {"talk.socket": "none", "talk.service": "none"} and result["conflicts"] == []
+    assert guest.states() == before
+
+
+def test_the_job_of_a_timer_ends_first(guest):
+    guest.shell("rm -f /run/finish; systemctl start job.timer; until systemctl is-active job | grep -q activating; do sleep 0.1; done")
+    said = "job.timer is inactive, and job.service, which it has started, is activating"
+    assert guest.hold(["job.timer"])["waiting_for"] == said and guest.still_on("job.timer") == [said]
+    guest.shell("touch /run/finish")
+    assert guest.hold(["job.timer"], timeout=20)["done"] and guest.still_on("job.timer") == []
+    assert guest.release()["conflicts"] == []
+    guest.shell("systemctl stop job.timer disk; rm /run/finish /run/job")
 
 
 def test_somebody_starts_the_service_of_a_held_socket(guest):

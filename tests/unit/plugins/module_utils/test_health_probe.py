@@ -394,6 +394,17 @@ def test_a_stopped_unit_that_systemd_has_forgotten_fails_since_the_first_look(tm
     assert unit.out_for() is None and unit.redone_for() is None, "after a stop of ours, the record tells the time"
 
 
+@pytest.mark.parametrize("accept", ["no", "yes"])
+def test_a_socket_of_which_the_service_answers(accept):
+    """It would go on to answer, unless systemd starts one for each connection."""
+
+    def systemctl(words, **_more):
+        return 0, "ActiveState=active\nLoadState=loaded\nTriggers=health.service\nAccept=%s\n" % accept, ""
+
+    with pytest.raises(ProbeError, match="health.service, which would go on") if accept == "no" else contextlib.nullcontext():
+        UnitOfProbe("health.socket", Systemd(systemctl)).check()
+
+
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
 def test_somebody_lets_it_pass_in_the_same_boot(host):
     host.hold("A")

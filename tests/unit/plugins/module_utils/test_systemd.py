@@ -117,7 +117,8 @@ class Model:
         if self.refuse == name:
             raise SystemdRefused("no")
         self.told.append(("start", name))
-        if any(self.units[triggered]["state"] not in ("inactive", "failed") for triggered in self.units[name]["triggers"]):
+        runs = any(self.units[triggered]["state"] not in ("inactive", "failed") for triggered in self.units[name]["triggers"])
+        if runs and name.endswith((".socket", ".automount")):
             return  # EBUSY for a socket and EEXIST for an automount, which a start without waiting does not tell
         for needed in self.units[name].get("needs", ()):
             if self.units[needed]["state"] != "active":
@@ -323,6 +324,42 @@ class TestHold:
             ("start", "shop.service"),
             ("start", "db.service"),
         ]
+
+    def test_a_socket_that_is_named_takes_along_what_it_has_started(self, model, store):
+        """That would serve on, and while it does, systemd refuses to start the socket again."""
+        model.add("shop.socket", triggers=["shop.service"])
+        model.units["shop.service"]["dependents"] = ("shop.socket",)
+        result = hold(model, store, ["shop.socket"])
+        assert result["done"] and model.told == [("stop", "shop.socket"), ("stop", "shop.service")]
+        assert not hold(model, store, ["shop.socket"])["changed"]
+        result = release(model, store, services=["shop.socket"])
+        assert result["done"] and result["conflicts"] == [] and store.records() == []
+        assert model.told[2:] == [("start", "shop.socket"), ("start", "shop.service")]
+
+    def test_a_socket_of_a_service_that_does_not_run(self, model, store):
+        model.add("cache.socket", triggers=["cache.service"])
+        hold(model, store, ["cache.socket"])
+        assert release(model, store)["done"] and model.told == [("stop", "cache.socket"), ("start", "cache.socket")]
+
+    def test_the_job_of_a_timer_is_awaited(self, model, store):
+        model.add("backup.service", "activating", ends=True)
+        model.add("backup.timer", triggers=["backup.service"])
+        result = hold(model, store, ["backup.timer"])
+        assert result["waiting_for"] == "backup.timer is inactive, and backup.service, which it has started, is activating"
+        driver = Services(model, store, Request(True, []), ["backup.timer"])
+        assert driver.why_on(driver.look_only()) == [result["waiting_for"]]
+        model.units["backup.service"]["state"] = "inactive"
+        assert hold(model, store, ["backup.timer"])["done"] and model.told == [("stop", "backup.timer")]
+        assert release(model, store)["done"] and model.told[1:] == [("start", "backup.timer")]
+
+    def test_the_job_of_a_timer_is_stopped_if_it_is_named(self, model, store):
+        model.add("backup.service", "activating", ends=True, dependents=["backup.timer"])
+        model.add("backup.timer", triggers=["backup.service"])
+        for services in (["backup"], ["backup.timer", "backup"]):
+            del model.told[:]
+            assert hold(model, store, services)["done"] and model.told == [("stop", "backup.timer"), ("stop", "backup.service")]
+            release(model, store)
+            model.units["backup.service"]["state"] = "activating"
 
     def test_mounts_and_swaps_come_back_too(self, model, store):
         """The automount goes after its mount, which it would tear away, and comes back before it: later it is refused."""
