@@ -12,11 +12,12 @@ from __future__ import annotations
 import time
 
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import written_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.alone import begin, one_pass, refused
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import names_for_role, read_role
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import forbidden, names_for_role, read_role
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import of_hosts, resolve, unsaid_connections
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
@@ -57,7 +58,7 @@ class ActionModule(ControllerAction):
         values, unresolved = resolve(self._templar, names_for_role(role), task_vars)
         values.update(written_in(task_vars))
         settings, mistakes = read_role(role, name, values, set(hostvars), task_vars["playbook_dir"], self._loader, unresolved)
-        mistakes = [*too_old(), *mistakes]
+        mistakes = [*too_old(), *mistakes, *forbidden(load_extra_vars(self._loader), alone=True)]
         # A play of the user may say how all machines are reached.
         usual = self._task.get_play().connection
         if mistakes:

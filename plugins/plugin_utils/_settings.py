@@ -38,6 +38,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
     port,
     read_options,
 )
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import PLATFORMS, VARIABLE
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
@@ -57,6 +58,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # Options of the roles that the passes set themselves.
 _SET_BY_PASSES = ("state", "wait", "event_ids", "event_details", "reason", "min_in_service", "ready_resources")
+_SET_WITH_FILES = (DONE, "graceful_azure_failure")
 
 DUTIES = listed.DUTIES
 OURS = "graceful_azure_"
@@ -367,9 +369,12 @@ def misspelt(hosts: Mapping[str, Variables]) -> list[str]:
     return [f"{', '.join(names)}: nothing reads the variable {variable}; is {ours} meant?" for (variable, ours), names in sorted(found.items())]
 
 
-def forbidden(extra: Iterable[str]) -> list[str]:
-    """A sentence for each extra variable, stronger than any other, that would have the last word over what the passes decide."""
-    ours = set(role_options(all_of_them=True)) - set(role_options())
+def forbidden(extra: Iterable[str], alone: bool = False) -> list[str]:
+    """A sentence for each extra variable, stronger than any other, that would have the last word over what the passes decide, and what task files say.
+
+    C(alone): in a role that is used alone, users set its options.
+    """
+    ours = set(_SET_WITH_FILES) if alone else {*_SET_WITH_FILES, *role_options(all_of_them=True)} - set(role_options())
     return [f"{name}: given as an extra variable; the passes set it themselves, leave it out" for name in sorted(ours & set(extra))]
 
 

@@ -197,6 +197,9 @@ def _put_together(event: Event, found: Sequence[tuple[Shown, Host]]) -> None:
             at = host.read_at + shown.seconds_until_not_before
             if event.not_before != shown.not_before or event.not_before_at is None or abs(at - event.not_before_at) > STEADY:
                 event.not_before, event.not_before_at = shown.not_before, at
+    if event.seen_started is not None and found[-1][1].read_at < event.seen_started + LAG:
+        # Who shows it as Scheduled was read before that, or lags behind.
+        event.status = "Started"
     different = {(shown.event_type, tuple(shown.resources)) for shown, _host in found}
     event.versions = {(event_type, *sorted(name.lower() for name in names)) for event_type, names in different}
     newest = found[-1][0]

@@ -138,3 +138,28 @@ def test_a_look_from_before_the_controller_stood_still_is_no_reason_to_approve()
     model.observe_balancer = observe
     model.until(lambda outcome: model.posted, passes=10)
     assert model.in_rotation("web1") == []
+
+
+def test_what_has_started_is_not_told_as_scheduled_again_because_of_a_look_from_before():
+    """web2's event is over within seconds, seen to start and to end by web1 alone."""
+    model = Model()
+    model.announce("e1", "web2", event_type="Freeze")
+    model.until(lambda outcome: model.posted)
+    former, look = model.seen["web2"], model._look
+    model._look = lambda name: dict(former, rested=True) if name == "web2" else look(name)
+    model.start("e1")
+    states = [model.go()["hosts"]["web2"]["state"]]
+    model.over("e1")
+    states += [model.go()["hosts"]["web2"]["state"] for _pass in range(2)]
+    assert states == ["started"] * 3
+    model._look = look
+    assert model.finish()["events"][0]["outcome"] == "completed"
+
+
+def test_a_service_that_takes_its_start_back():
+    model = Model()
+    model.announce("e1", "web2", notice=300.0)
+    model.start("e1")
+    model.go()
+    model.announce("e1", "web2", notice=300.0)
+    model.until(lambda outcome: model.posted)

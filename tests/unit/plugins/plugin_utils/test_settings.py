@@ -199,6 +199,9 @@ def test_nothing_is_no_number(given, said):
 def test_extra_variables_that_the_passes_set():
     (mistake,) = forbidden({"load_balancer_min_in_service": 2, "graceful_azure_drain_timeout": 5, "target": "web"})
     assert mistake == "load_balancer_min_in_service: given as an extra variable; the passes set it themselves, leave it out"
+    # A task file that is not done would count as done.
+    (mistake,) = forbidden({"graceful_azure_done": True})
+    assert forbidden({"graceful_azure_done": True, "load_balancer_state": "out"}, alone=True) == [mistake]
 
 
 @pytest.mark.parametrize("address", ["localhost", "web-1.example.com", "web_1", "10.0.0.4", "::1", "fe80::1%eth0"])
