@@ -10,6 +10,7 @@ Nothing here fails: a file that cannot be read tells nothing, and what happens t
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,6 +44,9 @@ DOUBTFUL = re.compile(r"persist|use-server|prefer-last-server|(?<!re)dispatch|tr
 BOUND = re.compile(r"cookie|appsession|stick(?!-table)")
 # Seconds by which a file must be older than the process that has loaded it. Its start is told to a second.
 OLDER = 2.0
+# A word of a line, or a comment; and what does not belong to the word itself.
+WORD = re.compile(r"""#.*|(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s#'"\\])+""")
+QUOTING = re.compile(r"""\\(.)|['"]""")
 SECTIONS = ("backend", "listen")
 SERVERS = ("server", "default-server", "server-template")
 OTHER_SECTIONS = (
@@ -216,8 +220,15 @@ def _files_at(path: str) -> list[str]:
 
 def _lines(path: str) -> Iterator[list[str]]:
     """The words of each line that is not empty."""
-    lines = (line.split("#", 1)[0].split() for line in _text(path).splitlines())
+    lines = map(_words, _read(path).splitlines())
     return (words for words in lines if words)
+
+
+def _words(line: str) -> list[str]:
+    """The words of a line as HAProxy reads them: a comment begins wherever a # stands that is neither quoted nor behind a backslash."""
+    if not QUOTING.search(line):
+        return line.split("#", 1)[0].split()
+    return [QUOTING.sub(r"\1", word) for word in itertools.takewhile(lambda word: not word.startswith("#"), WORD.findall(line))]
 
 
 def _text(path: str) -> str:

@@ -223,12 +223,11 @@ class TestStickySessions:
         """on-marked-down shutdown-sessions counts for a server that goes to maint, too, also because the one that it tracks does."""
         with listener() as server, socket.socket() as client:
             port, at = server.getsockname()[1], free_port()
-            sticky, cuts = "  stick-table type ip size 1k\n  stick on src\n", "  default-server on-marked-down shutdown-sessions\n"
+            sticky, cuts = "  stick-table type ip size 1k\n  stick on src\n", "on-marked-down shutdown-sessions"
             known = f"backend known\n{sticky}  server web1 127.0.0.1:{port} check inter 1h\n"
-            haproxy = start(
-                f"listen db\n  mode tcp\n  bind 127.0.0.1:{at}\n{cuts}{'' if is_tracking else sticky}"
-                f"  server web1 127.0.0.1:{port} {'track known/web1' if is_tracking else ''}\n{known if is_tracking else ''}"
-            )
+            # What is quoted is no comment.
+            first, more = (f"  default-server {cuts}\n", "track known/web1") if is_tracking else (sticky, f'cookie "a#1" {cuts}')
+            haproxy = start(f"listen db\n  mode tcp\n  bind 127.0.0.1:{at}\n{first}  server web1 127.0.0.1:{port} {more}\n{known if is_tracking else ''}")
             place = "known" if is_tracking else "db"
             client.connect(("127.0.0.1", at))
             client.settimeout(patient(5))

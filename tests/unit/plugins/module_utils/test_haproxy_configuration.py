@@ -202,6 +202,18 @@ def test_backends_whose_servers_lose_their_sessions_in_maintenance(process, tmp_
     assert backends_cut_in_maint([100], process("haproxy", "-f", str(path))) == {"a", "b", "c"}
 
 
+def test_what_is_no_comment(process, tmp_path):
+    """A # begins one wherever it stands, but not in quotes and not behind a backslash."""
+    path = tmp_path / "haproxy.cfg"
+    end = "on-marked-down shutdown-sessions"
+    path.write_text(
+        f'backend a\n  server w 192.0.2.1 cookie "a\\"#1" {end}\nbackend b\n  server w 192.0.2.1 cookie a\\#1 {end}\n'
+        f"backend c\n  \"serv\"er w 192.0.2.1 cookie '\\#'1 on-marked-d'own' shutdown-sessions#it ends here\n"
+        f"backend d\n  server w 192.0.2.1 cookie a#1' {end}\nbackend e\n  server w 192.0.2.1 cookie '#' # {end}\n"
+    )
+    assert backends_cut_in_maint([100], process("haproxy", "-f", str(path))) == {"a", "b", "c"}
+
+
 def test_backends_whose_servers_get_requests_in_maintenance(process, tmp_path):
     path = tmp_path / "h.cfg"
     path.write_text(
