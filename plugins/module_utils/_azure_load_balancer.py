@@ -43,6 +43,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     same_content,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import AZURE_ADDRESS
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, called, last_part
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Events, Record, Request
 
-KIND = "azure_address"
 NETWORK_VERSION = "2024-05-01"
 TAGS_VERSION = "2021-04-01"
 
@@ -396,7 +396,7 @@ def record_in(tags: dict[str, str], pool: str, name: str) -> Record | None:
         return None
     content = _content_at(tags, key, balancer_of(pool))
     events = {event_id: {"since": since, "reason": reason, "details": details} for event_id, (since, reason, details) in content["e"].items()}
-    record = new_record(KIND, {"pool": pool, "address": name}, {"admin_state": content["f"]}, {"admin_state": DOWN}, events, ip=content["i"])
+    record = new_record(AZURE_ADDRESS, {"pool": pool, "address": name}, {"admin_state": content["f"]}, {"admin_state": DOWN}, events, ip=content["i"])
     return dict(record, phase=content["s"])
 
 
@@ -560,7 +560,7 @@ class PoolAddresses(Driver[Address]):
             return
         if record is None:
             subject = {"pool": seen.pool, "address": seen.name}
-            record = new_record(KIND, subject, {"admin_state": seen.state}, {"admin_state": DOWN}, events, ip=seen.ip or self._ip)
+            record = new_record(AZURE_ADDRESS, subject, {"admin_state": seen.state}, {"admin_state": DOWN}, events, ip=seen.ip or self._ip)
         else:
             record = dict(record, events=events, phase=CHANGING if record["phase"] == RESTORING else record["phase"])
         before = hold.record

@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configurat
     backends_served_in_drain,
     backends_served_in_maint,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, HaproxyRecords, leads_to, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import TOLD, HaproxyRecords, leads_to, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
@@ -30,6 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, is_noted, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import shortage, stays
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import too_low
 
 if TYPE_CHECKING:
@@ -391,7 +392,7 @@ class HaproxyServers(Driver[HaproxyServer]):
             more.update((key, forgotten[key]) for key in ("leads_to", "for_server", TOLD) if key in forgotten)
         subject = self._records.subject((server.backend, server.name))
         before = _with_agent(dict(left, admin_state=found), server)
-        return new_record(KIND, subject, before, left, events, process=_process(self.process), **more)
+        return new_record(HAPROXY_SERVER, subject, before, left, events, process=_process(self.process), **more)
 
     def _take(self, hold: Hold[HaproxyServer], step: HoldStep, agent: str | None) -> Iterator[Record | None]:
         """Write the record of a step and make its change. ``agent``: the state to which the server's agent check is set; None: no change."""
@@ -449,7 +450,7 @@ class HaproxyServers(Driver[HaproxyServer]):
         return sum(each.sessions for each in self._losers(server))
 
     def _records_of(self, seen: HaproxyState) -> HaproxyRecords:
-        return HaproxyRecords(self._store.records(KIND), self._haproxy.path, seen)
+        return HaproxyRecords(self._store.records(HAPROXY_SERVER), self._haproxy.path, seen)
 
     def _follow(self) -> HaproxyRecords:
         """The records that belong to this HAProxy. If its socket has a new path, the records get the new path first."""
@@ -530,7 +531,7 @@ class AbsentServers(Driver[HaproxyServer]):
 
     def look(self) -> list[tuple[str, HaproxyServer | None, Record | None]]:
         found: dict[str, Record] = {}
-        for record in self._store.records(KIND):
+        for record in self._store.records(HAPROXY_SERVER):
             subject = record["subject"]
             if self._server not in (subject["server"], record.get("for_server")) or self._backends and subject["backend"] not in self._backends:
                 continue

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyServer, HaproxyState, Key
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
-KIND = "haproxy_server"
 
 # In a record: the processes in which the server is out and gets nothing from their clients, by their identities.
 TOLD = "told"

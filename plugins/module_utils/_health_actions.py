@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import port_mistake
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import QUICK_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import LOOK_SECONDS, UNSTARTABLE, SystemdError, SystemdRefused, is_off, is_up, state_of
@@ -39,7 +40,6 @@ MARK = "graceful.azure keeps this host out of its load balancer for a scheduled 
 # Where a file is whose absence means out, while it is held.
 KEPT = ".held-by-graceful-azure"
 RESPONDER_FOLDER = "/var/lib/graceful_azure_responder"
-KIND = "health_probe"
 # What the units of the responder on a port are called, without their endings.
 RESPONDER = "graceful-azure-responder-%s"
 RESPONDER_UNIT = "/etc/systemd/system/%s.socket" % RESPONDER
@@ -137,7 +137,7 @@ def record_in(content: bytes | None, action: str, on: str) -> Record | None:
         record = parse_record(content[len(MARK) :], on)
     except HoldError:
         return None
-    return record if (record["kind"], record["subject"]) == (KIND, subject_of(action, on)) else None
+    return record if (record["kind"], record["subject"]) == (HEALTH_PROBE, subject_of(action, on)) else None
 
 
 def is_mark(content: bytes | None) -> bool:

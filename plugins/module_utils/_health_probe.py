@@ -18,7 +18,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, counted, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import identity_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
-    KIND,
     Dry,
     ProbeError,
     Refused,
@@ -33,7 +32,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_check impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Driver
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, check_writable, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE, may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class HealthAnswers(Driver[SeenAnswer]):
             if own and self._request.present:
                 found = [own]
             else:
-                found = [self._action_of(record) for record in self._store.records(KIND)]
+                found = [self._action_of(record) for record in self._store.records(HEALTH_PROBE)]
                 if own and (own.name, own.on) not in [(action.name, action.on) for action in found] and record_of(self._store, own):
                     found.append(own)
             self._actions = [Dry(action) for action in found] if self._dry else found
@@ -168,7 +167,7 @@ class HealthAnswers(Driver[SeenAnswer]):
             if record is not None and condition == LOST and record["phase"] == HELD:
                 events = self._request.anew(events)
             record = new_record(
-                KIND,
+                HEALTH_PROBE,
                 subject_of(action.name, action.on),
                 self._found(record, events),
                 {"state": FAILING},
@@ -269,7 +268,7 @@ def _called(action: Action) -> str:
 
 def record_of(store: RecordReader, action: Action) -> Record | None:
     """The record on disk. Where that is lost, what was left of it beside the thing itself."""
-    return store.read(KIND, subject_of(action.name, action.on)) or action.marked()
+    return store.read(HEALTH_PROBE, subject_of(action.name, action.on)) or action.marked()
 
 
 def describe(action: Action, seen: SeenAnswer, record: Record | None, condition: str, boot_id: str | None, clock: float) -> dict[str, Any]:

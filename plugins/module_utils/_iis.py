@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Tuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import IIS
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import StoppedInOrder
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
 
-KIND = "iis"
 SITE, POOL = "site", "pool"
 STARTED, STARTING, STOPPED, STOPPING, MISSING = "started", "starting", "stopped", "stopping", "missing"
 
@@ -49,7 +49,7 @@ class Things(StoppedInOrder[Thing, ThingKey]):
     """Sites and pools."""
 
     Refused = IisRefused
-    kind = KIND
+    kind = IIS
     found, left = {"state": STARTED}, {"state": STOPPED}
 
     key = staticmethod(lambda thing: thing[:2])

@@ -49,6 +49,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     # A server: its context, its upstream, its address and its file.
     Key = tuple[str, str, str, str]
 
-KIND = "nginx_server"
 
 # What a mark keeps of an event if all of it is too long, before the rest.
 SHORT = ("event_type", "resources", "not_before", "action", "host")
@@ -149,7 +149,7 @@ def record_in(server: NginxServer) -> Record | None:
         more = {"for_server": str(told["for_server"])} if "for_server" in told else {}
         if (words_of(found) or ())[:2] != server.words[:2]:
             return None
-        record = new_record(KIND, _subject(server), {"line": found}, {"line": taken_out(found)}, told["events"], **more)
+        record = new_record(NGINX_SERVER, _subject(server), {"line": found}, {"line": taken_out(found)}, told["events"], **more)
         return parse_record(to_bytes(record), "%s, line %d" % (server.path, server.line))
     except (ValueError, KeyError, TypeError, RecursionError, HoldError):
         return None
@@ -388,7 +388,7 @@ class NginxServers(Driver[NginxServer]):
             if condition == LOST:
                 events = self._request.anew(events)
             more = {} if spelled(server.address) == spelled(self._server) else {"for_server": self._server}
-            kept = new_record(KIND, _subject(server), {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
+            kept = new_record(NGINX_SERVER, _subject(server), {"line": server.text}, {"line": taken_out(server.text)}, events, **more)
             mark = mark_of(kept)
             self._edit(server, (mark + "\n" + server.indent if mark else "") + kept["left"]["line"])
         self._test()
@@ -448,7 +448,7 @@ class NginxServers(Driver[NginxServer]):
         self._configuration = Configuration(self._nginx.configuration, self._bytes)
         self._servers, self._doubles = servers_of(self._configuration)
         self._resolver.learn((server.target, server.context) for server in self._servers.values())
-        self._records, _others = sort_records(self._store.records(KIND), self._configuration, self._nginx.process)
+        self._records, _others = sort_records(self._store.records(NGINX_SERVER), self._configuration, self._nginx.process)
         self._loaded = Loaded(self._nginx, self._configuration)
 
     def _bytes(self, path: str) -> bytes:
@@ -739,7 +739,7 @@ class NginxLook:
         def look() -> tuple[tuple[Configuration, Loaded, list[Record]], object]:
             configuration = Configuration(nginx.configuration)
             loaded = Loaded(nginx, configuration, now)
-            on_disk = store.records(KIND)
+            on_disk = store.records(NGINX_SERVER)
             return (configuration, loaded, on_disk), on_disk
 
         configuration, self._loaded, on_disk = store.looked_at(look)

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     # What isinstance takes.
     Types = Union[type[Any], tuple[type[Any], ...]]
 
-# The kinds of records that are of no type of duty: notes, and members of clusters of any type.
+# The names of the kinds. Of no type of duty are notes, and members of clusters of any type.
+HAPROXY_SERVER, NGINX_SERVER, SERVICE, IIS, HEALTH_PROBE = "haproxy_server", "nginx_server", "service", "iis", "health_probe"
 TASK, CLUSTER = "task", "cluster"
+# Its records are tags in Azure, and no files.
+AZURE_ADDRESS = "azure_address"
 
 # The names of the records that are notes: what they hold changes nothing on the machine, it tells the next run how far the host has come.
 
@@ -48,7 +51,7 @@ class RecordKind(NamedTuple):
 
 
 KINDS = {
-    "haproxy_server": RecordKind(
+    HAPROXY_SERVER: RecordKind(
         {
             "subject": {"socket": str, "backend": str, "server": str},
             "found": {"admin_state": str, "weight": int},
@@ -57,22 +60,22 @@ KINDS = {
         },
         of_balancer=True,
     ),
-    "nginx_server": RecordKind(
+    NGINX_SERVER: RecordKind(
         {"subject": {"context": str, "upstream": str, "server": str, "file": str}, "found": {"line": str}, "left": {"line": str}}, of_balancer=True
     ),
-    "service": RecordKind(
+    SERVICE: RecordKind(
         {"subject": {"service": str}, "found": {"active_state": str}, "left": {"active_state": str}},
         {"boot_id": str, "order": int},
         when_idle=True,
     ),
-    "iis": RecordKind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
+    IIS: RecordKind({"subject": {"type": str, "name": str}, "found": {"state": str}, "left": {"state": str}}, {"boot_id": str, "order": int}, when_idle=True),
     CLUSTER: RecordKind(
         {"subject": {"type": str, "name": str, "member": str}},
         {"boot_id": str, "options": dict},
         {"failed_attempt": {"attempt": str, "forced": bool, "reason": str}},
     ),
     TASK: RecordKind({"subject": {"name": str}}, {"done": bool}),
-    "health_probe": RecordKind(
+    HEALTH_PROBE: RecordKind(
         {"subject": {"action": str, "on": str}, "found": {"state": str}, "left": {"state": str}},
         {"boot_id": str, "clock": NUMBER},
     ),

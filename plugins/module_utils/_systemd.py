@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._proc import has_ended, process_ids, read
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STOPPING, StoppedInOrder
 from ansible_collections.graceful.azure.plugins.module_utils._timeout import run_limited
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import Manager
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
 
-KIND = "service"
 CALL_SECONDS = 10
 # Seconds between two looks at services that go down or come up quickly.
 LOOK_SECONDS = 0.1
@@ -262,7 +262,7 @@ class Services(StoppedInOrder[Unit, str]):
     _manager: ServiceManager
 
     Refused = SystemdRefused
-    kind = KIND
+    kind = SERVICE
     found, left = {"active_state": "active"}, {"active_state": "inactive"}
     settled = {"starts": False}
     pause = LOOK_SECONDS

@@ -36,11 +36,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
     silent_servers,
     unsure_servers,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, HaproxyRecords, record_process
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import HaproxyRecords, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, same_process, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, may_lead, parse_places, plural, too_low
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
 
     def look() -> tuple[tuple[HaproxyState, HaproxyRecords], object]:
         seen = haproxy.look()
-        records = HaproxyRecords(store.records(KIND), haproxy.path, seen)
+        records = HaproxyRecords(store.records(HAPROXY_SERVER), haproxy.path, seen)
         records.discount_former()
         return (seen, records), records.ours
 
@@ -289,7 +290,7 @@ def observe_absent(store: Store) -> dict[str, Any]:
         "known_servers": [],
         "known_backends": [],
         # No HAProxy runs, so none of the records belongs to another one.
-        "holds": store.records(KIND),
+        "holds": store.records(HAPROXY_SERVER),
         "other_holds": [],
         **machine_facts(store.state_dir),
         "absent": True,
@@ -446,5 +447,5 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], proven:
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}
 CALLS: dict[str, Callable[[], Call]] = {
     "haproxy_hold": lambda: holding(hold_spec(), hold, HaproxyDuty.driver_errors),
-    "haproxy_info": lambda: Call(info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: other_holds(params, KIND)),
+    "haproxy_info": lambda: Call(info_spec(), info, HaproxyDuty.driver_errors, of_failure=lambda params: other_holds(params, HAPROXY_SERVER)),
 }

@@ -24,13 +24,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KIND, ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import heard_in, still_uncounted, why_uncounted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE, heard_in, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
@@ -112,7 +112,7 @@ class HealthProbeDuty(Duty):
                 self._look.arrivals.see()
 
     def note_before(self) -> None:
-        if not self.machine.store().records(KIND):
+        if not self.machine.store().records(HEALTH_PROBE):
             self._passed = self._passes() is True
 
     def change(self, act: Act) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def is_idle(seen: Mapping[str, Any]) -> bool:
 
 
 def _nothing(store: Any) -> dict[str, Any]:
-    return {"answer": None, "notice_left": None, "passing_for": None, "probe": None, "connections": [], "holds": store.records(KIND)}
+    return {"answer": None, "notice_left": None, "passing_for": None, "probe": None, "connections": [], "holds": store.records(HEALTH_PROBE)}
 
 
 def _state_dir_problem(health: Any, state_dir: str) -> str | None:
@@ -296,7 +296,7 @@ class ProbeLook:
             record = record_of(self._store, self.action)
             action = as_recorded(self.action, record)
             seen = action.look(record, self._boot_id)
-            holds = self._store.records(KIND)
+            holds = self._store.records(HEALTH_PROBE)
             if record is not None and record["path"] not in [held["path"] for held in holds]:
                 holds.append(dict(record, from_mark=True))
         condition = condition_of(record, seen, self._boot_id)

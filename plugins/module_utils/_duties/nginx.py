@@ -28,9 +28,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, NginxRefused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxLook, NginxServers, Silence, irreplaceable, shared_with
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import NginxLook, NginxServers, Silence, irreplaceable, shared_with
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, may_lead, parse_places, spelled
 
 if TYPE_CHECKING:
@@ -327,5 +328,5 @@ def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], proven:
 DUTIES: dict[str, type[Duty]] = {"nginx": NginxDuty}
 CALLS: dict[str, Callable[[], Call]] = {
     "nginx_hold": lambda: holding(hold_spec(), hold, NginxDuty.driver_errors),
-    "nginx_info": lambda: Call(info_spec(), info, NginxDuty.driver_errors, of_failure=lambda params: other_holds(params, KIND)),
+    "nginx_info": lambda: Call(info_spec(), info, NginxDuty.driver_errors, of_failure=lambda params: other_holds(params, NGINX_SERVER)),
 }

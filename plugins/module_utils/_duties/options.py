@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # What every entry may have besides the options of its type.
 COMMON = ("type", "name")
 # What the name of a service may be, with the dollar of named instances on Windows.
-SERVICE = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
+SERVICE_NAME = re.compile(r"[A-Za-z0-9:_.\\@$][A-Za-z0-9:_.\\@$-]*\Z")
 # The addresses from which the probes of Azure Load Balancer come: the service tag AzureLoadBalancer.
 AZURE_PROBES = ["168.63.129.16", "fe80::1234:5678:9abc"]
 

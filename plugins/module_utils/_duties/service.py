@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NEEDS_NAME, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import holding
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
 from ansible_collections.graceful.azure.plugins.module_utils._duties.stopped import StoppedDuty
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 class ServiceDuty(StoppedDuty):
     type = "service"
-    name_pattern = SERVICE
+    name_pattern = SERVICE_NAME
     own_mistakes = staticmethod(option_mistakes)
     needs_name = NEEDS_NAME
     driver = Services

@@ -19,6 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import AZURE_ADDRESS
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, called, fold, last_part, normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, TrafficDuty, left_as_it_is, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -79,7 +80,6 @@ def mistakes_in(settings: BalancerSettings, result: Result) -> Iterator[str]:
         )
 
 
-KIND = "azure_address"
 UP = "Up"
 STEP_SECONDS = 20.0
 """Seconds that one step may take. Azure refuses a write while another one of the same load balancer goes on, so hosts of one pool wait for each other."""
@@ -91,9 +91,9 @@ def _key(settings: BalancerSettings) -> str:
 
 class AzureLoadBalancerDuty(TrafficDuty):
     name = "azure_load_balancer"
-    kind = KIND
+    kind = AZURE_ADDRESS
     by_others = "has the admin state {state}"
-    nouns = {KIND: "Azure load balancer address"}
+    nouns = {AZURE_ADDRESS: "Azure load balancer address"}
     needs_ports = "Azure does not tell which connections are left, so they are counted on the host"
     title = "Azure Load Balancer"
     options = OPTIONS
@@ -170,7 +170,7 @@ class AzureLoadBalancerDuty(TrafficDuty):
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
         machine = machines.get(_key(settings)) or NOT_LOOKED_AT
         for record in machine.records or ():
-            of_pool = record.kind == KIND and record.subject.get("pool", "").lower() == settings["pool"].lower()
+            of_pool = record.kind == AZURE_ADDRESS and record.subject.get("pool", "").lower() == settings["pool"].lower()
             if of_pool and called(settings["server"]) in (called(record.for_server), called(record.subject.get("address"))):
                 yield record, machine
 
@@ -203,7 +203,7 @@ class AzureLoadBalancerDuty(TrafficDuty):
 
     def shown(self, record: Json) -> dict[str, str]:
         subject = record["subject"]
-        return {"held": f"{KIND} {subject['address']} ({last_part(subject['pool'])})", "socket": "none"}
+        return {"held": f"{AZURE_ADDRESS} {subject['address']} ({last_part(subject['pool'])})", "socket": "none"}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
         access = {name: options[name] for name in ACCESS if options.get(name)}

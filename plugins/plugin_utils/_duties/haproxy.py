@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_named,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, may_lead, plural, too_low
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
@@ -200,8 +201,8 @@ def _servers(machine: MachineObservation) -> list[Json] | None:
 
 class HaproxyDuty(ServersDuty):
     name = "haproxy"
-    kind = "haproxy_server"
-    nouns = {"haproxy_server": "HAProxy server"}
+    kind = HAPROXY_SERVER
+    nouns = {HAPROXY_SERVER: "HAProxy server"}
     title = "HAProxy"
     options = OPTIONS
     look_module = "haproxy_info"

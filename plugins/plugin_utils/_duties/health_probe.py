@@ -36,10 +36,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     why_stuck,
     why_wrong,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
 from ansible_collections.graceful.azure.plugins.module_utils._minimum import asks_for_none
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE, may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import LOOPBACK, fold, listed, normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TWO_WAYS, TrafficDuty, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -83,7 +83,6 @@ def place_name(settings: BalancerSettings) -> str:
     return f"the health answer ({settings['on']})"
 
 
-KIND = "health_probe"
 ITS_NAME = "<the host's name>"
 """What stands for the name of a host where pools are compared."""
 Pooled = tuple[tuple[str, str], ...]
@@ -92,15 +91,15 @@ Pooled = tuple[tuple[str, str], ...]
 
 def _key(settings: BalancerSettings) -> str:
     """The inventory name of the host, and what is looked at there."""
-    return f"{settings['host']} {KIND}-{str(settings['on']).replace(' ', '_')}"
+    return f"{settings['host']} {HEALTH_PROBE}-{str(settings['on']).replace(' ', '_')}"
 
 
 class HealthProbeDuty(TrafficDuty):
-    name = KIND
-    kind = KIND
+    name = HEALTH_PROBE
+    kind = HEALTH_PROBE
     module = "health_probe_hold"
     things = "health answer"
-    nouns = {KIND: "health answer"}
+    nouns = {HEALTH_PROBE: "health answer"}
     needs_ports = "the balancer does not tell what it still sends, so connections are counted on the host"
     title = "the balancer"
     once = ONCE
@@ -116,7 +115,7 @@ class HealthProbeDuty(TrafficDuty):
         given = {name: options[name] for name in (*NEEDS.get(action, ()), *(("file_means",) if action == "file" else ())) if name != "responder_url"}
         return {
             "host": host,
-            "name": str(options.get("name") or KIND),
+            "name": str(options.get("name") or HEALTH_PROBE),
             "action": action,
             "pool": str(options["pool"] or ""),
             "given": given,
@@ -135,7 +134,7 @@ class HealthProbeDuty(TrafficDuty):
         action = options.get("action")
         yield from super().mistakes(options)
         unit = options.get("service") or ""
-        if unit and not SERVICE.match(unit):
+        if unit and not SERVICE_NAME.match(unit):
             yield "service", f"{unit!r} is not the name of a service"
         port, untouched = options.get("responder_port"), options.get("responder_untouched_port")
         if untouched and untouched == port:
@@ -268,7 +267,7 @@ class HealthProbeDuty(TrafficDuty):
         yield settings["host"], "its health answer"
 
     def shown(self, record: Json) -> dict[str, str]:
-        return {"held": f"{KIND} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
+        return {"held": f"{HEALTH_PROBE} {record['subject']['action']} {record['subject']['on']}", "socket": "none"}
 
 
 def _state(answers: Sequence[Json], out: bool) -> str:
@@ -380,7 +379,7 @@ def _written_pool(settings: BalancerSettings) -> Pooled:
         return (("pool", settings["pool"]),)
     _name, port, path, query = _address(settings["url"] or "")
     return (
-        ("name", settings.get("name", KIND)),
+        ("name", settings.get("name", HEALTH_PROBE)),
         ("action", settings["action"]),
         *((option, str(value)) for option, value in sorted(settings["given"].items())),
         ("interval x threshold + margin", f"{settings['notice']:g}"),
@@ -401,7 +400,7 @@ def _apart(asked: Sequence[tuple[Host, BalancerSettings]], pools: Sequence[Poole
     """Pairs of a host and a sentence: its settings make it a pool of its own, although there are other duties of the same name."""
     by_name: dict[str, dict[Pooled, list[Host]]] = {}
     for (host, settings), pool in zip(asked, pools):
-        by_name.setdefault(settings.get("name", KIND), {}).setdefault(pool, []).append(host)
+        by_name.setdefault(settings.get("name", HEALTH_PROBE), {}).setdefault(pool, []).append(host)
     for found in (found for found in by_name.values() if len(found) > 1):
         single = {pool: hosts[0] for pool, hosts in found.items() if len(hosts) == 1 and "pool" not in dict(pool)}
         # The settings may have a name that the host has not told yet. Without a minimum, it does not matter.
@@ -451,7 +450,7 @@ def pools_cut(targets: Iterable[str], others: Iterable[str], duties_of: Callable
 def _as_written(duties: Any, host: str) -> set[str]:
     """Those of this type as they are written, and without the host's own name, as texts to compare."""
     entries = duties if isinstance(duties, (list, tuple)) else ()
-    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("type") == KIND]
+    found = [entry for entry in entries if isinstance(entry, dict) and entry.get("type") == HEALTH_PROBE]
     texts = [f"pool {entry['pool']}" if entry.get("pool") else repr(sorted(map(str, entry.items()))) for entry in found]
     return {*texts, *(_unnamed(text, [host]) for text in texts)}
 

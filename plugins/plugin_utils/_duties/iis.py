@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.iis import NEEDS_NAME, OPTIONS, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import IIS
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import DrainStep, Options, StepGroup, StepJson
 
@@ -18,9 +19,9 @@ class IisDuty(HostDuty):
     needs_name = NEEDS_NAME
     module = "iis_hold"
     things = "IIS"
-    record = "iis"
+    record = IIS
     windows = True
-    nouns = {"iis": "IIS"}
+    nouns = {IIS: "IIS"}
 
     def step(self, options: Options) -> DrainStep:
         found = {key: [str(name) for name in options.get(key) or ()] for key in self.options}

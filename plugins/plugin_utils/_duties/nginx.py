@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, may_lead, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
@@ -108,8 +109,8 @@ def mistakes_in(settings: BalancerSettings, machine: str, result: Result) -> Ite
 
 class NginxDuty(ServersDuty):
     name = "nginx"
-    kind = "nginx_server"
-    nouns = {"nginx_server": "nginx server"}
+    kind = NGINX_SERVER
+    nouns = {NGINX_SERVER: "nginx server"}
     title = "nginx"
     options = OPTIONS
     look_module = "nginx_info"

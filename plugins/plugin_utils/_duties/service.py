@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.service import NEEDS_NAME, option_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import SERVICE_NAME
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import SERVICE
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.on_host import HostDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Options, StepGroup, StepJson
 
@@ -16,11 +17,11 @@ class ServiceDuty(HostDuty):
     name = "service"
     module = "service_hold"
     things = "services"
-    record = "service"
+    record = SERVICE
     together = True
     common = True
     windows = True
-    name_pattern = SERVICE
+    name_pattern = SERVICE_NAME
     own_mistakes = staticmethod(option_mistakes)
     needs_name = NEEDS_NAME
 

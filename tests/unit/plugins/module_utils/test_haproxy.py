@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, HaproxyRefused, former_state
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Clients, Former
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold import ALREADY_OUT, LEFT_BEFORE, LOST, HaproxyServers, condition_of, describe
-from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import KIND, TOLD, key_of, subject_of
+from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import TOLD, key_of, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import (
     C_MAINT,
     DISABLED,
@@ -45,6 +45,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     Store,
     new_record,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -193,7 +194,7 @@ class TestHold:
 
     def test_the_record_tells_everything(self, model, store):
         hold(model, store, backends=["www"])
-        (record,) = store.records(KIND)
+        (record,) = store.records(HAPROXY_SERVER)
         del record["path"]
         record.pop("machine", None)  # where the machine tells it
         assert record == {
@@ -687,7 +688,7 @@ class TestCondition:
     def record(self, phase=HELD, left=DRAIN, pid=100, **more):
         states = {"admin_state": READY, "weight": 1}
         return dict(
-            new_record(KIND, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}),
+            new_record(HAPROXY_SERVER, subject_of(PATH, "b", "s"), states, dict(states, admin_state=left), {}, process={"pid": pid, "started": 1000 + pid}),
             phase=phase,
             **more,
         )
@@ -987,7 +988,7 @@ class Lives(RuleBasedStateMachine):
         self.overruled = dict.fromkeys(self.SERVERS, False)
 
     def record(self, key):
-        return self.store.read(KIND, subject_of(PATH, *key))
+        return self.store.read(HAPROXY_SERVER, subject_of(PATH, *key))
 
     def judge(self, key, state):
         """Whatever is told to HAProxy passes here first."""

@@ -25,7 +25,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as duty
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
-    KIND,
     MARK,
     Command,
     File,
@@ -39,6 +38,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
 
 from tests.support.calls import call
@@ -455,7 +455,7 @@ def test_a_run_that_was_cut_off_after_the_change_has_not_noted_it(host):
     with pytest.raises(Killed):
         host.hold("A", store=DyingStore(host.state_dir, 1))
     assert host.fails
-    (record,), action = Store(host.state_dir).records(KIND), host.action()
+    (record,), action = Store(host.state_dir).records(HEALTH_PROBE), host.action()
     seen = action.look(record, host.boot)
     assert not describe(action, seen, record, condition_of(record, seen, host.boot), host.boot, host.now)["noted"]
     host.hold("A")
@@ -535,7 +535,7 @@ class TestTheRecordIsGone:
         host.hold("B", dry=True)
         assert not host.records
         host.hold("B")
-        (record,) = Store(host.state_dir).records(KIND)
+        (record,) = Store(host.state_dir).records(HEALTH_PROBE)
         assert sorted(record["events"]) == ["A", "B"] and record["phase"] == "held" and record["boot_id"] == "boot-2"
         assert host.release("A") and host.fails and host.release("B") and not host.fails and not host.records
 

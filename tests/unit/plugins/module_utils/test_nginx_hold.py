@@ -17,7 +17,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import NginxRefused, Worker
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import Configuration
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import KIND, NginxServers, replace_file, sort_records
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import NginxServers, replace_file, sort_records
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 
 FOUND = "http {\n  upstream shop {\n    server 10.0.0.4:80 weight=2;\n    server 10.0.0.5:80;\n  }\n}\n"
 
@@ -65,7 +66,7 @@ class Bed:
         return engine
 
     def records(self):
-        return self.store.records(KIND)
+        return self.store.records(NGINX_SERVER)
 
 
 @pytest.fixture

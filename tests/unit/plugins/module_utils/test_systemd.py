@@ -17,9 +17,9 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _hold_engine, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import DriverError, Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import SERVICE
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import DryManager
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import (
-    KIND,
     Services,
     Systemd,
     SystemdError,
@@ -205,7 +205,7 @@ class TestHold:
 
     def test_the_record_tells_everything(self, model, store):
         hold(model, store, ["db"])
-        (record,) = store.records(KIND)
+        (record,) = store.records(SERVICE)
         del record["path"]
         record.pop("machine", None)  # where the machine tells it
         assert record == {
@@ -426,12 +426,12 @@ class TestProcessesThatGoOn:
         model.units["cron.service"].update(state="inactive", left="1 of its connections goes on")
         result = hold(model, store, ("cron",))
         assert result["waiting_for"] == GO_ON % "1 of its connections goes"
-        assert model.told == [] and store.records(KIND) == []
+        assert model.told == [] and store.records(SERVICE) == []
 
     def test_it_starts_again_beside_them(self, model, store):
         hold(model, store, ("cron",))
         release(model, store)
-        assert model.told == [("stop", "cron.service"), ("start", "cron.service")] and store.records(KIND) == []
+        assert model.told == [("stop", "cron.service"), ("start", "cron.service")] and store.records(SERVICE) == []
 
 
 class TestSomebodyElse:
@@ -480,7 +480,7 @@ class TestSomebodyElse:
         result = release(model, store, ids=["A"])
         told = "shop.service was stopped and is active again in the same boot: somebody else started it, so it was not touched."
         assert result["conflicts"] == [told] and conditions(result)["shop"] == "changed_meanwhile" and model.told == []
-        assert [list(record["events"]) for record in store.records(KIND)] == [["B"], ["B"]]
+        assert [list(record["events"]) for record in store.records(SERVICE)] == [["B"], ["B"]]
 
     @pytest.mark.parametrize("load", ["not-found", "masked"])
     def test_took_the_unit_away(self, model, store, load):
@@ -533,7 +533,7 @@ class TestOneshot:
     def test_a_record_of_a_former_release(self, model, store):
         """It was restoring and does not say whether it was started: it is, once more."""
         hold(model, store, ["db"])
-        for record in store.records(KIND):
+        for record in store.records(SERVICE):
             store.write(dict(record, phase="restoring"))
         del model.told[:]
         assert release(model, store, timeout=30.0)["done"] and store.records() == []
@@ -784,7 +784,7 @@ class Lives(RuleBasedStateMachine):
         self.real = real_stop, real_start
 
     def records(self):
-        return {record["subject"]["service"]: record for record in self.store.records(KIND)}
+        return {record["subject"]["service"]: record for record in self.store.records(SERVICE)}
 
     def released(self):
         self.ran &= set(self.records())
