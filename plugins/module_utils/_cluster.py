@@ -28,10 +28,11 @@ from urllib.parse import urlsplit
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import AS_LEFT, CHANGED_MEANWHILE, NONE, REBOOTED
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import https_context
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import CLUSTER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,7 +110,7 @@ class Tools:
             except FileNotFoundError:
                 raise MemberError("The program %s is not installed, or not in the PATH." % argv[0]) from None
             except OSError as error:
-                raise MemberError("The program %s cannot be run: %s." % (argv[0], error.strerror or error)) from error
+                raise MemberError("The program %s cannot be run: %s." % (argv[0], reason_of(error))) from error
             try:
                 code = process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -202,10 +203,7 @@ def file_mistakes(options: dict[str, Any], *others: str, has_certificate: bool =
 def tls_context(ca_cert: str | None = None, validate_certs: bool = True, client_cert: str | None = None, client_key: str | None = None) -> ssl.SSLContext:
     """The context for requests to an ``https`` URL. The arguments are paths, but for ``validate_certs``."""
     try:
-        context = ssl.create_default_context(cafile=ca_cert or None)
-        if not validate_certs:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+        context = https_context(validate_certs, ca_cert or None)
         if client_cert:
             context.load_cert_chain(client_cert, client_key or None)
     except (OSError, ValueError) as error:
@@ -683,11 +681,6 @@ def wrong_url(url: Any, *schemes: str) -> str | None:
     if parts.query or parts.fragment or "@" in parts.netloc or re.search(r"\s", url):
         return "has more than a host, a port and a path"
     return None
-
-
-def reason_of(error: Exception) -> str:
-    """The reason of an error in a few words."""
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def parsed(text: str) -> Any:

@@ -30,13 +30,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     file_mistakes,
     ids_in,
     parsed,
-    reason_of,
     runs,
     tls_context,
     with_ids,
     wrong_url,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, listed
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, listed, reason_of
 
 if TYPE_CHECKING:
     import ssl

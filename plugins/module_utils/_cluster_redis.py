@@ -16,8 +16,8 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, SeenMember, reason_of
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, place_text, plural
+from ansible_collections.graceful.azure.plugins.module_utils._cluster import AttemptFailed, Member, MemberError, SeenMember
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed, place_text, plural, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,6 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
     parse_uptime,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._proc import identity
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -183,7 +184,7 @@ class Haproxy:
             )
         if number == errno.ECONNREFUSED:
             return "Nobody listens on the HAProxy socket %s. Is HAProxy running?" % self.path
-        return "The HAProxy socket %s cannot be used: %s." % (self.path, getattr(error, "strerror", None) or error)
+        return "The HAProxy socket %s cannot be used: %s." % (self.path, reason_of(error))
 
     def level(self) -> str | None:
         """What this socket allows: user, operator or admin."""

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._connections import
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import destinations
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import answering_processes, own_connections
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, number
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import parse_places
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import parse_places, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +74,7 @@ def _dispatch(backend: str, text: str, getaddrinfo: Callable[..., Any]) -> dict[
         found = getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
         return _pass(backend, directive, None, {(parse_address(at[0].partition("%")[0]), int(port)) for _family, _type, _proto, _name, at in found})
     except (OSError, OverflowError, UnicodeError, ConnectionsError) as error:
-        return _pass(backend, directive, "%s does not resolve (%s)" % (host, getattr(error, "strerror", None) or error))
+        return _pass(backend, directive, "%s does not resolve (%s)" % (host, reason_of(error)))
 
 
 def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy: Haproxy) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -89,7 +89,15 @@ def _why(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, http.client.HTTPException):
         return "the answer is not HTTP (%s)" % (type(error).__name__,)
-    return getattr(error, "strerror", None) or str(error)
+    return reason_of(error)
+
+
+def https_context(validate_certs: bool, ca_cert: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_cert)
+    if not validate_certs:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def ask_url(
@@ -103,11 +111,7 @@ def ask_url(
     scheme, host, port, target = split_url(url)
     connection: http.client.HTTPConnection
     if scheme == "https":
-        context = ssl.create_default_context()
-        if not validate_certs:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(host, port, timeout=request_timeout, context=context)
+        connection = http.client.HTTPSConnection(host, port, timeout=request_timeout, context=https_context(validate_certs))
     else:
         connection = http.client.HTTPConnection(host, port, timeout=request_timeout)
     try:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, remove, replace_by, sync_folder, why_lost
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -294,14 +294,14 @@ class Store:
             replace_by(temporary, path, data)
             sync_folder(self.state_dir)
         except OSError as error:
-            raise HoldError("The record %s cannot be written: %s." % (path, _why(error)), path) from error
+            raise HoldError("The record %s cannot be written: %s." % (path, reason_of(error)), path) from error
 
     def _drop(self, path: str) -> None:
         try:
             remove(path)
             sync_folder(self.state_dir)
         except OSError as error:
-            raise HoldError("The record %s cannot be removed: %s." % (path, _why(error)), path) from error
+            raise HoldError("The record %s cannot be removed: %s." % (path, reason_of(error)), path) from error
 
     def _open_folder(self, create: bool) -> int | None:
         check_folder(self.state_dir, create)
@@ -310,7 +310,7 @@ class Store:
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None
-            raise HoldError("The state folder %s cannot be opened: %s." % (self.state_dir, _why(error)), self.state_dir) from error
+            raise HoldError("The state folder %s cannot be opened: %s." % (self.state_dir, reason_of(error)), self.state_dir) from error
 
     def _lock(self, fd: int) -> None:
         deadline = self._monotonic() + self._lock_seconds
@@ -320,7 +320,7 @@ class Store:
                 return
             except OSError as error:
                 if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
-                    raise HoldError("The state folder %s cannot be locked: %s." % (self.state_dir, _why(error)), self.state_dir) from error
+                    raise HoldError("The state folder %s cannot be locked: %s." % (self.state_dir, reason_of(error)), self.state_dir) from error
             if self._monotonic() >= deadline:
                 raise HoldError(
                     "The state folder %s is locked by another process for more than %g seconds." % (self.state_dir, self._lock_seconds),
@@ -353,7 +353,7 @@ def scan_records(state_dir: str) -> tuple[list[Record], list[HoldError]]:
     except OSError as error:
         if error.errno == errno.ENOENT:
             return [], []
-        raise HoldError("The state folder %s cannot be read: %s." % (state_dir, _why(error)), state_dir) from error
+        raise HoldError("The state folder %s cannot be read: %s." % (state_dir, reason_of(error)), state_dir) from error
     records: list[Record] = []
     problems: list[HoldError] = []
     for name in names:
@@ -381,7 +381,7 @@ def read_record(path: str, missing_ok: bool = False) -> Record | None:
     except OSError as error:
         if error.errno == errno.ENOENT and missing_ok:
             return None
-        raise _unreadable(path, "it is a symbolic link" if error.errno == errno.ELOOP else _why(error)) from error
+        raise _unreadable(path, "it is a symbolic link" if error.errno == errno.ELOOP else reason_of(error)) from error
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -390,7 +390,7 @@ def read_record(path: str, missing_ok: bool = False) -> Record | None:
             raise _damaged(path, "it belongs to user id %d" % status.st_uid)
         data = _read_all(fd)
     except OSError as error:
-        raise _unreadable(path, _why(error)) from error
+        raise _unreadable(path, reason_of(error)) from error
     finally:
         os.close(fd)
     if len(data) > SIZE_LIMIT:
@@ -482,7 +482,7 @@ def check_folder(state_dir: str, create: bool = False) -> None:
         status = os.stat(state_dir)
     except OSError as error:
         if error.errno != errno.ENOENT:
-            raise HoldError("The state folder %s cannot be reached: %s." % (state_dir, _why(error)), state_dir) from error
+            raise HoldError("The state folder %s cannot be reached: %s." % (state_dir, reason_of(error)), state_dir) from error
         if os.path.islink(state_dir):
             raise HoldError("The state folder %s is a symbolic link to a place that is missing." % state_dir, state_dir) from error
         if not create:
@@ -608,7 +608,7 @@ def _make_folder(state_dir: str) -> None:
             os.mkdir(state_dir, 0o700)
         sync_folder(parent)
     except OSError as error:
-        raise HoldError("The state folder %s cannot be made: %s." % (state_dir, _why(error)), state_dir) from error
+        raise HoldError("The state folder %s cannot be made: %s." % (state_dir, reason_of(error)), state_dir) from error
 
 
 def _read_all(fd: int) -> bytes:
@@ -647,7 +647,7 @@ def put_aside(state_dir: str, dry: bool = False) -> tuple[list[dict[str, str]], 
                 os.rename(problem.path, to)
                 sync_folder(state_dir)
             except OSError as error:
-                raise HoldError("The record %s cannot be renamed: %s." % (problem.path, _why(error)), problem.path) from error
+                raise HoldError("The record %s cannot be renamed: %s." % (problem.path, reason_of(error)), problem.path) from error
     return aside, left
 
 
@@ -661,7 +661,3 @@ def _damaged(path: str, what: str) -> DamagedRecordError:
         "The record %s cannot be used: %s. %s Repair it, or delete it and see to what it held by hand." % (path, what, NOTHING_TOUCHED),
         path,
     )
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)

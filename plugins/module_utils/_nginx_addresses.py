@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import DEFAULT_PORTS, UNIX, split_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import DEFAULT_PORTS, UNIX, reason_of, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,7 +47,7 @@ def leads_to(address: str, context: str, getaddrinfo: Callable[..., Any] = socke
     except (KeyError, ValueError, OverflowError):
         raise ConnectionsError("%r has no port that can be counted" % address) from None
     except OSError as error:
-        raise ConnectionsError("%r does not resolve (%s)" % (address, error.strerror or error)) from error
+        raise ConnectionsError("%r does not resolve (%s)" % (address, reason_of(error))) from error
 
 
 class Resolver:

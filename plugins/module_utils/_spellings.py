@@ -224,6 +224,11 @@ def is_same_host(place: Destination, own: Collection[Destination], others: Colle
     return any(mine[0] == address for mine in own if not isinstance(mine, str)) and not any(it[0] == address for it in others if not isinstance(it, str))
 
 
+def reason_of(error: Exception) -> str:
+    """The reason of an error in a few words."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def too_low(path: str, level: str | None) -> str | None:
     """The sentence that the level of a socket of HAProxy is too low; None if it is not, or not known."""
     return None if level in (None, "admin") else "HAProxy socket %s allows only the level %s; admin is needed" % (path, level)

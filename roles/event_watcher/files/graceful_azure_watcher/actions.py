@@ -22,7 +22,7 @@ import time
 from urllib.parse import urlsplit
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import clip
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, reason_of
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, JOB_TEMPLATE, RUN
 
 from . import system
@@ -193,7 +193,7 @@ class Command:
             with _input(document) as stream:
                 self._process = subprocess.Popen(argv, stdin=stream, stdout=_output(), start_new_session=True, pass_fds=() if lock is None else (lock,))
         except (OSError, ValueError) as error:
-            self._error = f"{argv[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+            self._error = f"{argv[0]} cannot be started: {reason_of(error)}"
             self._give_back()
 
     def poll(self):
@@ -371,7 +371,7 @@ def _why(error):
         return f"its certificate is not valid: {error.verify_message}"
     if isinstance(error, http.client.HTTPException):
         return f"no whole answer ({type(error).__name__})"
-    return getattr(error, "strerror", None) or str(error)
+    return reason_of(error)
 
 
 def _judge(status, body):

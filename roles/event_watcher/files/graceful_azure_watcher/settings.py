@@ -14,6 +14,7 @@ import stat
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
 from ansible_collections.graceful.azure.plugins.module_utils._imds import DEFAULT_URL
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import reason_of
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AUTHS, TOKEN, mistakes_in
 
 from . import system
@@ -135,7 +136,7 @@ def read_secret(path):
     try:
         descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"The secret {path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise SettingsError(f"The secret {path} cannot be read: {reason_of(error)}.") from None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
