@@ -20,6 +20,10 @@ options:
     type: list
     elements: str
     choices: [Scheduled, Started]
+  affecting_host_only:
+    description:
+      - Only events whose C(Resources) name this host. The service also lists the events of the host's neighbours.
+    type: bool
   query:
     description:
       - A JMESPath expression for the list of events that the other options select. The events have the same keys as in the result. The expression must
@@ -42,18 +46,12 @@ options:
     AFFECTING_ANY = r"""
 options:
   affecting_host_only:
-    description:
-      - Only events whose C(Resources) name this host. The service also lists the events of the host's neighbours.
-    type: bool
     default: false
 """
 
     AFFECTING_HOST = r"""
 options:
   affecting_host_only:
-    description:
-      - Only events whose C(Resources) name this host. The service also lists the events of the host's neighbours.
-    type: bool
     default: true
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._health_check import split_url
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import asked_spec, split_url
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import check_port
 
@@ -22,13 +22,7 @@ REQUIRED_ONE_OF = [("url", "port")]
 
 
 def argument_spec() -> dict[str, Any]:
-    return {
-        "url": {"type": "str"},
-        "port": {"type": "int"},
-        "host": {"type": "str", "default": "localhost"},
-        "request_timeout": {"type": "float", "default": 2},
-        "validate_certs": {"type": "bool", "default": True},
-    }
+    return dict(asked_spec(), request_timeout={"type": "float", "default": 2})
 
 
 def ask_once(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from ansible_collections.graceful.azure.plugins.module_utils._cluster import Member, MemberError, SeenMember, last_line, plain_ids, runs
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, listed
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME, NAME_IS_OF, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,7 +51,7 @@ class Pacemaker(Member):
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
         if node is not None and not NAME.match(node):
-            yield "node", "%r is no name of a node; write it of letters, digits, dots, dashes and underscores" % node
+            yield "node", "%r is no name of a node; %s" % (node, NAME_IS_OF)
 
     def look(self) -> SeenMember:
         node = self.options.get("node") or self._local()

@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     short_name,
     with_ids,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, NAME
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, NAME, NAME_IS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Slurm(Member):
     def mistakes(cls, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         node = options.get("node")
         if node is not None and not NAME.match(node):
-            yield "node", "%r is no name of a single node; write it of letters, digits, dots, dashes and underscores" % node
+            yield "node", "%r is no name of a single node; %s" % (node, NAME_IS_OF)
 
     def look(self) -> SeenMember:
         node = self.options.get("node") or os.uname().nodename.split(".")[0]

@@ -18,5 +18,8 @@ UNDER_WAY, GOING_BACK = "changing", "restoring"
 # The state of a health answer.
 PASSING, FAILING = "passing", "failing"
 
+# What the file of a health answer says of the host if it is there.
+OUT, IN = "out", "in"
+
 # The administrative state of a server of HAProxy.
 READY, DRAIN, MAINT = "ready", "drain", "maint"

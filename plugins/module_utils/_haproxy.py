@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, Union
 
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import Key, Process, Told
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint
 
     # The process that answers on a socket. None if nobody listens there, False if that cannot be told.
     Answering = Union[Process, Literal[False], None]

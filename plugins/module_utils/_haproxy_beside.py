@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint
     from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyState
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Searched
 
 # The address of a server that has none of its own.
 ANYWHERE = ("0.0.0.0", "::")

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_configuration import named_files
 from ansible_collections.graceful.azure.plugins.module_utils._proc import (
+    CONNECTED_UNIX,
     chosen_ports,
     command_line,
     identity,
@@ -46,14 +47,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._proc import (
     started_at,
     started_ticks,
     status_field,
+    unix_sockets,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    # An address and a port.
-    Endpoint = tuple[str, int]
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint
+
     # The name of a process, its command line without what a reload adds, its network, and the full paths of its configuration.
     Command = tuple[str, list[str], Optional[str], list[str]]
 
@@ -61,9 +63,8 @@ if TYPE_CHECKING:
 QUIET = ("07", LISTENING)
 # The ports from which the kernel chooses that of a connection, unless it says otherwise.
 PORTS = range(32768, 61000)
-# In the table of sockets that have a path.
-CONNECTED_UNIX = "03"
-ACCEPTS = "00010000"  # among its flags
+# Among the flags in the table of Unix sockets.
+ACCEPTS = "00010000"
 
 # By how many seconds the age of a process may differ from what HAProxy says. HAProxy counts from the start of the program. A worker is
 # forked later, when the whole configuration has been read.
@@ -289,7 +290,7 @@ def _command(pid: int, proc: str) -> Command | None:
 def _accepting(pid: int, proc: str) -> set[str]:
     """The inodes of the sockets that accept clients in the network of a process, whoever has them."""
     listening = {inode for _local, _remote, state, inode in _sockets(pid, set(), proc) if state == LISTENING}
-    return listening | {fields[6] for fields in _unix_sockets(pid, proc) if fields[3] == ACCEPTS}
+    return listening | {fields[6] for fields in unix_sockets(pid, proc) if fields[3] == ACCEPTS}
 
 
 def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint], int, set[Endpoint]]:
@@ -312,7 +313,7 @@ def _connections(pid: int, inodes: set[str], proc: str) -> tuple[list[Endpoint],
     # Clients that use QUIC. To name servers and for its log, the kernel chooses the port.
     clients += sum(local[1] not in chosen for local, _remote, _state, inode in _sockets(pid, inodes, proc, ("udp", "udp6")) if inode in inodes)
     # Of the sockets that a process has in the file system, only those that listen and those of their clients have a path.
-    clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in _unix_sockets(pid, proc))
+    clients += sum(len(fields) > 7 and fields[5] == CONNECTED_UNIX and fields[6] in inodes for fields in unix_sockets(pid, proc))
     return to_servers, clients, _accepts(sockets, inodes)
 
 
@@ -327,12 +328,6 @@ def _listening(pid: int, inodes: set[str], proc: str) -> set[Endpoint]:
 def _accepts(sockets: Iterable[tuple[Endpoint, Endpoint, str, str]], inodes: set[str]) -> set[Endpoint]:
     """Where a process with these inodes accepts clients by TCP."""
     return {local for local, _remote, state, inode in sockets if state == LISTENING and inode in inodes}
-
-
-def _unix_sockets(pid: int, proc: str) -> list[list[str]]:
-    """The fields of each Unix socket of the network of a process; the last is its path, if it has one."""
-    lines = (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:])
-    return [fields for fields in lines if len(fields) > 6]
 
 
 def _sockets(pid: int, inodes: set[str], proc: str, tables: tuple[str, ...] = ("tcp", "tcp6")) -> Iterator[tuple[Endpoint, Endpoint, str, str]]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from typing import Literal, Union
 
-    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Endpoint, Former
-    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Searched
+    from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_processes import Former
+    from ansible_collections.graceful.azure.plugins.module_utils._spellings import Endpoint, Searched
 
     # A server: its backend and its name.
     Key = tuple[str, str]

@@ -16,6 +16,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import IN, OUT
 from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder, write_all
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CLOCK_SECONDS, HELD, SIZE_LIMIT, HoldError, content_of, parse_record, to_bytes
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Record
     from ansible_collections.graceful.azure.plugins.module_utils._systemd import ServiceManager, Unit
     from ansible_collections.graceful.azure.plugins.module_utils._timeout import RunCommand
-
-OUT, IN = "out", "in"
 
 COMMAND_SECONDS = 30
 # How a file of ours begins. The record follows, because the file may outlive it. A file with another beginning was written by somebody else.

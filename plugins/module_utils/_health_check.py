@@ -36,6 +36,16 @@ AT_ONCE = 200
 _TROUBLE = (OSError, http.client.HTTPException, UnicodeError)
 
 
+def asked_spec() -> dict[str, dict[str, Any]]:
+    """The options that say what is asked."""
+    return {
+        "url": {"type": "str"},
+        "port": {"type": "int"},
+        "host": {"type": "str", "default": "localhost"},
+        "validate_certs": {"type": "bool", "default": True},
+    }
+
+
 class AddressError(ValueError):
     """A URL that cannot be used. Its text is a whole sentence."""
 

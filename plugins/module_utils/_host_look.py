@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, is_over
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError, parse_address
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
+from ansible_collections.graceful.azure.plugins.module_utils._health_check import asked_spec
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.module_utils._imds import NAME_SECONDS, ImdsError, imds_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import pause_after
@@ -266,14 +267,6 @@ def argument_spec() -> dict[str, Any]:
         ask={
             "type": "dict",
             "default": {},
-            "options": {
-                "url": {"type": "str"},
-                "port": {"type": "int"},
-                "host": {"type": "str", "default": "localhost"},
-                "validate_certs": {"type": "bool", "default": True},
-                "always": {"type": "bool", "default": False},
-                "held": {"type": "bool", "default": False},
-                "back": {"type": "bool", "default": False},
-            },
+            "options": dict(asked_spec(), **{name: {"type": "bool", "default": False} for name in ("always", "held", "back")}),
         },
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import LISTENING, ConnectionsError, decode_endpoint
 from ansible_collections.graceful.azure.plugins.module_utils._netlink import NetlinkError
-from ansible_collections.graceful.azure.plugins.module_utils._proc import chosen_ports, namespace, read, socket_inodes
+from ansible_collections.graceful.azure.plugins.module_utils._proc import CONNECTED_UNIX, chosen_ports, namespace, read, socket_inodes, unix_sockets
 from ansible_collections.graceful.azure.plugins.module_utils._sock_diag import answered
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ ESTABLISHED = "01"
 HALF_CLOSED = ("04", "05", "09", "0B")
 # What a process has closed altogether has no inode.
 CLOSED = "0"
-# One that was accepted, and one that still waits for that.
-CONNECTED_UNIX, WAITING_UNIX = "03", "02"
+# One that still waits to be accepted.
+WAITING_UNIX = "02"
 LISTENING_UNIX = "01"
 STREAM_UNIX = "0001"
 # The kernel tells when something was sent and received to some milliseconds.
@@ -63,7 +63,7 @@ class Connections:
         self._tcp = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
         # nginx has a connected UDP socket for each client that it passes on.
         self._udp = ip_table(read(net, "udp")) + ip_table(read(net, "udp6"))
-        self._unix = unix_table(read(net, "unix"))
+        self._unix = [UnixEnd(found[6], found[7], found[5], found[4]) for found in unix_sockets(master, proc) if len(found) == 8]
         self._workers = {worker.pid: socket_inodes(worker.pid, proc) for worker in workers}
         self._listening = socket_inodes(master, proc)
         networks = namespace(master, "net", proc), namespace("self", "net", proc)
@@ -218,9 +218,3 @@ def ip_table(text: str) -> list[Connection]:
         except (ValueError, IndexError):
             raise ConnectionsError("The kernel's table of connections has a line that cannot be understood: %r" % (line,)) from None
     return found
-
-
-def unix_table(text: str) -> list[UnixEnd]:
-    """The Unix sockets with a path. An end that was accepted has that of the socket that listens. The end that connected has none."""
-    fields = (line.split(None, 7) for line in text.splitlines()[1:])
-    return [UnixEnd(found[6], found[7], found[5], found[4]) for found in fields if len(found) == 8]

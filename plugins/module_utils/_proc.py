@@ -16,6 +16,9 @@ import re
 # How many symbolic links a path may have, as in the kernel.
 LINKS = 40
 
+# The state of a Unix socket that was accepted.
+CONNECTED_UNIX = "03"
+
 # States of a process that has ended, although the kernel still lists it.
 ENDED = ("Z", "X")
 
@@ -147,6 +150,13 @@ def has_same_file(pid: int | str, path: str, proc: str = "/proc") -> bool | None
         return None
     except OSError:
         return False
+
+
+def unix_sockets(pid: int, proc: str) -> list[list[str]]:
+    """The fields of each Unix socket of the network of a process. The flags are the fourth, type, state and inode follow, and the last is its path, if it has
+    one: an end that was accepted has that of the socket that listens, and the end that connected has none."""
+    lines = (line.split(None, 7) for line in read(proc, pid, "net", "unix").splitlines()[1:])
+    return [fields for fields in lines if len(fields) > 6]
 
 
 def socket_inodes(pid: int, proc: str) -> set[str] | None:

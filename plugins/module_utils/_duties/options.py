@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import meant, mistake_in_seconds, without_service
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME_IS_OF, meant, mistake_in_seconds, without_service
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -79,7 +79,7 @@ def name_mistakes(entry: Mapping[Any, Any], specs: Specs, pattern: Pattern[str],
         if needed and not any(entry.get(option) for option in specs):
             yield "name", "not set; %s" % needed
     elif isinstance(name, bool) or not isinstance(name, (str, int)) or not pattern.match(str(name)):
-        yield "name", "%r is not a plain word; write it of letters, digits, dots, dashes and underscores" % (name,)
+        yield "name", "%r is not a plain word; %s" % (name, NAME_IS_OF)
 
 
 def mistakes_together(entries: Iterable[tuple[str, str, str, str]]) -> Iterator[tuple[str, str, str]]:

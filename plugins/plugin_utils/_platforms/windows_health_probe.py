@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils import _iis
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import OUT
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
-    OUT,
     Action,
     HealthFile,
     ProbeError,

@@ -10,7 +10,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, FAILING, NONE
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, FAILING, IN, NONE, OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES, QUIET
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import may_have_passed
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import canonical, plural, port_mistake
@@ -37,7 +37,7 @@ OPTIONS: Specs = {
     "action": {"type": "str", "choices": [*NEEDS], "required": True},
     "pool": {"type": "str"},
     "file": {"type": "path"},
-    "file_means": {"type": "str", "choices": ["out", "in"], "default": "out"},
+    "file_means": {"type": "str", "choices": [OUT, IN], "default": OUT},
     "service": {"type": "str"},
     "command_out": {"type": "str"},
     "command_back": {"type": "str"},
