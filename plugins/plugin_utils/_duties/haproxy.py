@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_meant,
     is_named,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
@@ -33,6 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     BALANCER,
     CHANGED,
     CONNECTION,
+    FREE,
     HELD,
     Count,
     Group,
@@ -97,7 +99,7 @@ def has_no_server(settings: BalancerSettings, machine: str, seen: Json) -> str:
     if unknown:
         return f"balancer {machine}: HAProxy has no backend {', '.join(unknown)} (option backends); there are {', '.join(known)}"
     # A journal of an older version does not have them.
-    servers = [place for place in seen.get("known_servers") or () if place.split("/")[0] in (settings.get("backends") or [place.split("/")[0]])]
+    servers = [place for place in seen.get("known_servers") or () if is_meant(settings, place.split("/")[0])]
     others = f"; there are {', '.join(servers)}" if servers else f"; there are the backends {', '.join(known)}" if known else ""
     return f"balancer {machine}: {where} has a server {settings['server']!r} (option server){others}"
 
@@ -152,7 +154,7 @@ def _leads_elsewhere(host: Host, server: Json) -> bool:
 
 def _is_held(settings: BalancerSettings, server: Json) -> bool:
     """Whether a server is held for the host with these settings."""
-    return server["condition"] not in ("none", "already_out") and (server.get("for_server") or server["server"]) == settings["server"]
+    return CONDITIONS[server["condition"]] != FREE and (server.get("for_server") or server["server"]) == settings["server"]
 
 
 def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collection[str]) -> bool:
@@ -163,8 +165,7 @@ def _is_held_for(settings: BalancerSettings, record: Record, addresses: Collecti
     """
     if record.server != settings["server"]:
         return False
-    backends = settings["backends"]
-    return not backends or record.subject.get("backend") in backends or (record.leads_to or {}).get("address") in addresses
+    return is_meant(settings, record.subject.get("backend")) or (record.leads_to or {}).get("address") in addresses
 
 
 def _names_host(settings: BalancerSettings, record: Record) -> bool:
@@ -373,7 +374,7 @@ def _places(
     led = [record.leads_to for record in machine.records or () if record.leads_to and _is_held_for(settings, record, known)]
     named = {server.get("address") for server in own}
     for server in servers:
-        if is_named(settings, server) or settings["backends"] and server["backend"] not in settings["backends"]:
+        if is_named(settings, server) or not is_meant(settings, server["backend"]):
             continue
         if addresses.leads_to(host, (server.get("address"), server.get("port")), led, named, machine.result):
             leads_to = address_text(server["address"], server.get("port"))
@@ -398,8 +399,7 @@ def _places(
 
 def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Json]:
     """What sends requests past the servers, in the backends that the settings name if they name any. What is global belongs to no backend."""
-    backends = settings["backends"]
-    return [line for line in machine.result["passes"] if not backends or line["backend"] in ("global", *backends)]
+    return [line for line in machine.result["passes"] if line["backend"] == "global" or is_meant(settings, line["backend"])]
 
 
 def _ways(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, Count]]:
@@ -432,7 +432,7 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
         elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
             yield may_be_its(label, address_text(address, port), host.name)
-    left_out = (server for server in _servers(machine) or () if settings["backends"] and server["backend"] not in settings["backends"])
+    left_out = (server for server in _servers(machine) or () if not is_meant(settings, server["backend"]))
     for server in filter(is_in_rotation, left_out):
         place = (server.get("address"), server.get("port"))
         # Another duty of the host may name it.
@@ -449,9 +449,8 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, machine: MachineObservation) -> Iterator[tuple[str, str, int | None]]:
     """What is in rotation and has another name than the host in each of its duties: its name, and each address and port to which it leads."""
     for server in _servers(machine) or ():
-        is_meant = not settings["backends"] or server["backend"] in settings["backends"]
         is_its = is_named(settings, server) or host.name in owners.get((server["backend"], server["server"]), ())
-        if is_meant and not is_its and is_in_rotation(server) and server.get("address"):
+        if is_meant(settings, server["backend"]) and not is_its and is_in_rotation(server) and server.get("address"):
             yield place_name(name, server), server["address"], server.get("port")
     for line in _passes(settings, machine):
         yield from ((pass_name(name, line), at["address"], at["port"]) for at in line["leads_to"])

@@ -35,9 +35,14 @@ def is_in_rotation(server: Mapping[str, Any]) -> bool:
     return bool(server["admin_state"] == READY)
 
 
+def is_meant(options: Mapping[str, Any], backend: str | None) -> bool:
+    """Whether a backend is one of those that the options name, if they name any."""
+    return not options.get("backends") or backend in options["backends"]
+
+
 def is_named(options: Mapping[str, Any], server: Mapping[str, Any]) -> bool:
     """Whether a server is the host's by its name."""
-    return server["server"] == options["server"] and (not options.get("backends") or server["backend"] in options["backends"])
+    return bool(server["server"] == options["server"]) and is_meant(options, server["backend"])
 
 
 def haproxy_server(place: str, server: dict[str, Any], leads_to: str = "") -> tuple[str, ...]:
