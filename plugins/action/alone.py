@@ -22,8 +22,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import printa
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import of_hosts, resolve, unsaid_connections
 from ansible_collections.graceful.azure.plugins.plugin_utils._verbosity import kept_inside
 
-STRETCH = 50
-"""So many passes are includes inside each other."""
 AWAIT_CHECKS = "__load_balancer_await_checks"
 """The playbook holds sets it to false: a host that is gone for good passes no checks."""
 
@@ -45,7 +43,7 @@ class ActionModule(ControllerAction):
             result["passes"] += 1
         else:
             result.update(self._begin(self._task.args["role"], task_vars), passes=0)
-        result["goes_on"] = not result["finished"] and result["passes"] % STRETCH > 0
+        result["goes_on"] = self.goes_on(result["finished"], result["passes"])
         result["failure"], result["warnings"] = printable(result["failure"]), printable(result.get("warnings") or [])
         for line in result.pop("lines"):
             display.display(line)

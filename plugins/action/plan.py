@@ -51,6 +51,7 @@ class ActionModule(ControllerAction):
             begun = plain(task_vars["graceful_azure_rehearse_begin"])
             watched, lines = rehearsal.watched(task_vars["inventory_hostname"], dict(result, seen=plain(result["seen"])), begun, time.time())
             result.update(watched)
+            result["goes_on"] = self.goes_on(result["finished"], result["number"])
             for line in printable(lines):
                 self._show(line)
         if result["finished"]:
