@@ -16,6 +16,7 @@ import time
 from ansible import context
 from ansible.utils.display import Display
 from ansible_collections.graceful.azure.plugins.plugin_utils._by_hand import (
+    NOTHING,
     OPTIONS,
     VARIABLES,
     Options,
@@ -64,7 +65,7 @@ class ActionModule(ControllerAction):
                 mistakes.append(f"{name} differs between the targets; give it once for all of them")
         # What cannot be resolved is told as that, and as nothing else.
         options, wrong = read_options(values)
-        mistakes = [f"{mistake}. Nothing is released." for mistake in mistakes] + wrong
+        mistakes = [f"{mistake}. {NOTHING}" for mistake in mistakes] + wrong
         return failure(mistakes) if mistakes else {"options": options._asdict()}
 
     def _places(self, task_vars):

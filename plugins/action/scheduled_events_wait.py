@@ -8,14 +8,14 @@ import math
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import describe
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
-from ansible_collections.graceful.azure.plugins.module_utils._waiting import TIMEOUT, result_values, timeout_message
+from ansible_collections.graceful.azure.plugins.module_utils._waiting import TIMEOUT, result_values, timeout_message, wait_argument_spec
 from ansible_collections.graceful.azure.plugins.plugin_utils._wait_action import WaitAction
 
 
 class ActionModule(WaitAction):
     """Carries the wait across everything that happens to the host: an event takes its connection away."""
 
-    DEFAULT_TIMEOUT = 300.0
+    DEFAULT_TIMEOUT = wait_argument_spec()["timeout"]["default"]
     LONGEST_CALL_SECONDS = 30.0
 
     def limit(self, timeout):

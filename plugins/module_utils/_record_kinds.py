@@ -31,6 +31,8 @@ READY_TO_LEAVE = "ready_to_leave"
 DRAINED = "drained"
 # One step of the role restore_service was not enough to restore the host.
 BEING_RESTORED = "restoring"
+# All of them, in the order in which they end.
+NOTES = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED)
 
 NUMBER = (int, float)
 

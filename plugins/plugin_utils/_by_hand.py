@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, NOTES, TASK
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, settings_of, types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
@@ -42,7 +42,7 @@ HOST = TrafficDuty()
 """Shows the records of a host itself."""
 NOUNS = {kind: noun for duty in types().values() for kind, noun in duty.nouns.items()}
 """What the kinds of records are called, if they are not called by their own name."""
-NOTES = [f"task {name}" for name in (APPROVED, DRAINED, READY_TO_LEAVE, BEING_RESTORED)]
+HELD_NOTES = [f"{TASK} {name}" for name in NOTES]
 """Records that say how far a run has come. Nothing was changed for them."""
 
 
@@ -343,7 +343,7 @@ def _before_release(host: Json, shown: Iterable[Json]) -> Json:
     for record in shown:
         for event_id, told in record["for_events"].items():
             labels[fold(event_id)] = _label(event_id, told)
-            if record["held"] == f"task {APPROVED}":
+            if record["held"] == f"{TASK} {APPROVED}":
                 approved.add(fold(event_id))
     imminent, over = [], []
     for event_id, label in labels.items():
@@ -407,7 +407,7 @@ def _events(record: Json, now: float) -> str:
 
 
 def _is_note(record: Json) -> bool:
-    return record["held"] in NOTES
+    return record["held"] in HELD_NOTES
 
 
 def _notes(records: Iterable[Json], now: float) -> Iterator[str]:

@@ -40,7 +40,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._options import (
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import DONE
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import PLATFORMS, VARIABLE
+from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import PLATFORMS, VARIABLE, no_platform
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import check_rules, rules_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import approve_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
@@ -439,7 +439,7 @@ def _check_machine(values: Variables, mistakes: list[str]) -> None:
     check_path(mistakes, FOLDER, values.get(FOLDER))
     check_imds_url(mistakes, values.get("graceful_azure_imds_url"))
     if values.get(VARIABLE) is not None and values[VARIABLE] not in PLATFORMS:
-        mistakes.append(f"{VARIABLE}: {values[VARIABLE]!r} is none of {', '.join(PLATFORMS)}")
+        mistakes.append(no_platform(values[VARIABLE]))
     check_boolean(mistakes, HELPER, values.get(HELPER, True))
 
 

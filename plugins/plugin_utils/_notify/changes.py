@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, held_since, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, approval_is_known, held_since, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -96,7 +96,7 @@ def _of_events(story: Story, passed: PassLine, memory: Json) -> Iterator[tuple[s
         if out:
             when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
             yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out)
-        if (event["approved"] is not None or "approved" in event["before_run"]) and result["outcome"] == IN_PROGRESS:
+        if approval_is_known(event) and result["outcome"] == IN_PROGRESS:
             yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(result['hosts'])}", result["hosts"])
         back = [name for name, host in result["hosts"].items() if host["state"] == "restored"]
         if result["outcome"] != IN_PROGRESS and back:

@@ -34,6 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observati
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING, Statuses, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -356,7 +357,7 @@ def _given_up(host: Host, observed: Observed) -> Iterator[Reason]:
         unwatched = "" if namesake else ", and no event is known that names it, so nobody watches it"
         why = f"{joined([f'it cannot be {missed}{unwatched}: {why_unread(host)}', *namesake]).rstrip('.')}."
         off = "; if it may be switched off, set graceful_azure_may_be_off for it" if host.observation.seems_off else ""
-        mend = "Set handle_events_observe_timeout, such as to 30" if host.observation.cut_off else "Mend it"
+        mend = f"Set {OBSERVE_TIMEOUT}, such as to 30" if host.observation.cut_off else "Mend it"
         yield Reason(Kind.UNREAD, f"{why} {mend}, or leave it out of the target{off}")
 
 

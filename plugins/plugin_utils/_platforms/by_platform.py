@@ -54,8 +54,12 @@ def is_windows(action: ActionBase, task_vars: Variables | None) -> bool:
         return getattr(getattr(action._connection, "_shell", None), "_IS_WINDOWS", False) is True
     said = action._templar.template(said)
     if said not in PLATFORMS:
-        raise AnsibleError(f"{VARIABLE}: {said!r} is none of {', '.join(PLATFORMS)}")
+        raise AnsibleError(no_platform(said))
     return bool(said == WINDOWS)
+
+
+def no_platform(said: object) -> str:
+    return f"{VARIABLE}: {said!r} is none of {', '.join(PLATFORMS)}"
 
 
 def told_by(variables: Variables) -> str:

@@ -55,7 +55,7 @@ class MeanwhileError(HoldError):
         super().__init__(f"The record {path} was changed by somebody else meanwhile. {NOTHING_TOUCHED}", path)
 
 
-def check_folder(seen: WindowsLook, create: bool = False) -> None:
+def check_folder(seen: WindowsLook) -> None:
     """Raises HoldError if others could put records into the folder. A missing folder is none: it is made by the first record."""
     folder = seen.folder
     if folder.kind == "missing":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, OUT_NAMES, OUT_RECORD, STEP_RECORDS, TRAFFIC_RECORD
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, DRAINED, READY_TO_LEAVE
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, NOTES
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
     NOTHING,
     STAYS_OUT,
@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Result
 
-TASKS = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED, *BACK_NAMES, *OUT_NAMES)
+TASKS = (*NOTES, *BACK_NAMES, *OUT_NAMES)
 """Names of the task records that the roles leave on a host. They end with this role. The host's provider and its drain steps may have more."""
 
 

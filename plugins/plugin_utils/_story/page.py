@@ -271,13 +271,19 @@ class _Axis:
 
     def ticks(self) -> list[Json]:
         span = self._end - self._begin
-        step = next((step for step in TICKS if span / step <= 9), TICKS[-1] * (1 + int(span / TICKS[-1] / 9)))
+        step = _step(span, TICKS[-1] * (1 + int(span / TICKS[-1] / 9)))
         first = -(-self._begin // step) * step
-        return [self._tick(number, moment) for number, moment in enumerate(_range(first, self._end, step))]
+        return [_tick(number, self.x(moment), Times.at(moment)) for number, moment in enumerate(_range(first, self._end, step))]
 
-    def _tick(self, number: int, moment: float) -> Json:
-        x = self.x(moment)
-        return {"x": x, "label": Times.at(moment) if x <= LAST_LABEL else "", "narrow": number % 2 == 0 and x <= LAST_LABEL_NARROW}
+
+def _tick(number: int, x: float, label: str) -> Json:
+    """C(number): which of the ticks it is. On a narrow page every second one has its label."""
+    return {"x": x, "label": label if x <= LAST_LABEL else "", "narrow": number % 2 == 0 and x <= LAST_LABEL_NARROW}
+
+
+def _step(span: float, otherwise: float) -> float:
+    """From one tick to the next."""
+    return next((step for step in TICKS if span / step <= 9), otherwise)
 
 
 def _range(first: float, last: float, step: float) -> Iterator[float]:
@@ -473,7 +479,6 @@ def history_page(found: dict[str, OfType], reports: Sequence[Report]) -> str:
 def _dots(title: str, values: dict[str, list[float]]) -> Json:
     values = {name: mine for name, mine in values.items() if mine}
     most: float = max((value for mine in values.values() for value in mine), default=0.0) or 1.0
-    step = next((step for step in TICKS if most / step <= 9), most)
 
     def x(value: float) -> float:
         # In percent of the width. A dot at the edge is whole.
@@ -483,8 +488,5 @@ def _dots(title: str, values: dict[str, list[float]]) -> Json:
         {"name": printable(name), "y": TOP + LANE * number, "dots": [{"x": x(value), "title": duration(value)} for value in mine]}
         for number, (name, mine) in enumerate(values.items())
     ]
-    ticks = [
-        {"x": x(value), "label": duration(value) if x(value) <= LAST_LABEL else "", "narrow": number % 2 == 0 and x(value) <= LAST_LABEL_NARROW}
-        for number, value in enumerate(_range(0, most, step))
-    ]
+    ticks = [_tick(number, x(value), duration(value)) for number, value in enumerate(_range(0, most, _step(most, most)))]
     return {"title": title[0].upper() + title[1:], "height": TOP + LANE * len(lanes), "lanes": lanes, "ticks": ticks}

@@ -275,10 +275,15 @@ def _add_events(story: Story, passed: PassLine, remembered: dict[str, Json]) -> 
                 _entry(story, event[field], "event", f"{label_of(event['event_type'], event_id, event['description'])} {said}", None, event_id)
 
 
+def approval_is_known(event: Json) -> bool:
+    """Whether an event was approved, as far as this run knows, by whomever."""
+    return event["approved"] is not None or "approved" in event["before_run"]
+
+
 def _take_approval(event: Json, found: Json, of_memory: Json) -> None:
     """The first approval counts. One that the plan knows from a record alone has no time."""
     at = found.pop("approved", None)
-    if event["approved"] is not None or "approved" in event["before_run"]:
+    if approval_is_known(event):
         return
     if of_memory.get("approved_before"):
         event["before_run"].append("approved")
@@ -297,7 +302,7 @@ def _add_outcomes(story: Story, passed: PassLine, remembered: dict[str, Json]) -
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(fold(told["event_id"])) or {}).get("approving") and told["outcome"] == COMPLETED
-            if began and event["approved"] is None and "approved" not in event["before_run"] and told["event_id"] not in story["tried"]:
+            if began and not approval_is_known(event) and told["event_id"] not in story["tried"]:
                 event["before_run"].append("approved")
         event.update(outcome=told["outcome"], hosts=told["hosts"])
 
