@@ -65,14 +65,14 @@ def test_json_is_not_cut():
 def test_the_parameters_are_those_that_python_gives():
     told = {path.stem: parameters((ROOT / path).read_text(encoding="ascii")) for path in SCRIPTS}
     assert told == {
-        "look": ["Folder", "Files", "Services", "Ports", "Watch"],
+        "look": ["Folder", "Files", "Services", "Ports", "Watch", "Limit"],
         "service": ["Name", "Verb"],
         "test_service": ["Program"],
         "write": ["Folder", "Path", "Expected", "Content", "MoveTo", "Seconds"],
     }
     python = (ROOT / "plugins/plugin_utils/_platforms/windows.py").read_text(encoding="utf-8")
     assert 'self.script("service", Name=name, Verb=verb)' in python
-    assert all(f"{name}=" in python for name in told["write"])
+    assert all(f"{name}=" in python for name in (*told["write"], "Watch", "Limit"))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import LOCK_SECONDS
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import LOCK_SECONDS, SIZE_LIMIT
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import Pause, script
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import what_to_install
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import as_text, first_line, last_words
@@ -184,7 +184,7 @@ class Windows:
         """
         last = self._last
         if last is None or self.age() > max_age or once in self._spent or watch or files and self._has_written:
-            told = self.script("look", **{key.capitalize(): value for key, value in self._wanted.items()}, Watch=watch)
+            told = self.script("look", **{key.capitalize(): value for key, value in self._wanted.items()}, Watch=watch, Limit=SIZE_LIMIT)
             last = self._last = _seen(told)
             self._last_at, self._spent, self._has_written = self.monotonic(), set(), False
         if once:

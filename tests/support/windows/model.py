@@ -264,7 +264,7 @@ def _find(state, path):
     return next((content for known, content in state["files"].items() if known.lower() == path.lower()), None)
 
 
-def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0):
+def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0, Limit=0):
     told = {"user": r"VM\azureuser", "sid": USER, "admin": state["admin"], "computer": state["computer"], "owner": "", "rights": [], "records": [], "free": -1}
     if Folder:
         folder = expand(Folder)

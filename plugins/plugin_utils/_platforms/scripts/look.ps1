@@ -4,7 +4,7 @@
 
 # Tells what is on this machine: the folder of the records, files, services, connections, addresses, boot and clock. It changes nothing.
 [CmdletBinding(SupportsShouldProcess)]
-param([string]$Folder, [string[]]$Files, [string[]]$Services, [int[]]$Ports, [double]$Watch)
+param([string]$Folder, [string[]]$Files, [string[]]$Services, [int[]]$Ports, [double]$Watch, [long]$Limit)
 $Ansible.Changed = $false; $clock = [Diagnostics.Stopwatch]::StartNew()
 function Read-Entry([string]$Path) {
     $entry = @{ path = $Path; kind = 'file'; content = ''; error = ''; changed = 0 }
@@ -16,7 +16,7 @@ function Read-Entry([string]$Path) {
         $entry.changed = ($times[-1] - (New-Object DateTime 1970, 1, 1)).TotalSeconds
         if ($entry.kind -ne 'file') { return $entry }
         $stream = [IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete'); try {
-            if ($stream.Length -gt 1048576) { $entry.kind = 'large'; return $entry }
+            if ($stream.Length -gt $Limit) { $entry.kind = 'large'; return $entry }
             $memory = New-Object IO.MemoryStream; $stream.CopyTo($memory); $entry.content = [Convert]::ToBase64String($memory.ToArray())
         } finally { $stream.Dispose() }
     } catch [IO.FileNotFoundException], [IO.DirectoryNotFoundException] { $entry.kind = 'missing'
