@@ -19,7 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from .azure_refusals import Refusal
+from .azure_refusals import Refusal, no_resource, unknown_version
 
 VERSIONS = ("2023-10-01-preview", "2025-11-01")
 ACTION = "Microsoft.Maintenance/scheduledevents/acknowledge/action"
@@ -60,16 +60,14 @@ class Acknowledgements:
         found = PATH.match(path)
         resource, event_id = found.group("resource"), found.group("event")
         if version not in VERSIONS:
-            raise Refusal(
-                400, "InvalidApiVersionParameter", "The api-version '%s' is invalid. The supported versions are '%s'." % (version, ",".join(VERSIONS))
-            )
+            raise unknown_version(version, VERSIONS)
         if method != "POST" or not found.group("act"):
             raise Refusal(405, "MethodNotAllowed", "The stand-in knows POST .../scheduledevents/ID/acknowledge here. Azure documents nothing else.")
         check_rights(ACTION, path[: -len("/acknowledge")])
         with self._lock:
             known = self._resources.get(resource.lower())
         if known is None:
-            raise Refusal(404, "ResourceNotFound", "The Resource '%s' was not found." % "/".join(resource.split("/")[6:]))
+            raise no_resource(resource)
         name = self._approve(known, event_id)
         with self._lock:
             self._seen.append({"Time": time.time(), "Resource": known["id"], "EventId": name})

@@ -11,3 +11,11 @@ class Refusal(Exception):
     def __init__(self, status, code, message, headers=None):
         super().__init__(message)
         self.status, self.code, self.message, self.headers = status, code, message, headers or {}
+
+
+def no_resource(resource_id):
+    return Refusal(404, "ResourceNotFound", "The Resource '%s' was not found." % "/".join(resource_id.split("/")[6:]))
+
+
+def unknown_version(version, known):
+    return Refusal(400, "InvalidApiVersionParameter", "The api-version '%s' is invalid. The supported versions are '%s'." % (version, ",".join(known)))

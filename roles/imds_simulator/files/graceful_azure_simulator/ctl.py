@@ -26,6 +26,7 @@ from .refusals import Refused, Unfit
 from .scenario_files import read_file
 from .scenario_library import SCENARIOS
 
+CONTROL = "http://127.0.0.1:8169"
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 """Those that Azure documents. A test may want another one."""
 
@@ -47,7 +48,7 @@ def parse_ctl_arguments(arguments):
     """The options of ctl and of its command."""
     # These may stand before the command and after it.
     anywhere = Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    where = "where it is (the environment's IMDS_SIMULATOR_CONTROL, or http://127.0.0.1:8169)"
+    where = f"where it is (the environment's IMDS_SIMULATOR_CONTROL, or {CONTROL})"
     anywhere.add_argument("--control", metavar="URL|ADDRESS:PORT", help=where)
     anywhere.add_argument("--json", action="store_const", const=True, help="print the answer as it came")
     parser = Parser(prog="imds_simulator.py ctl", description="Talks to the control address of a simulator that runs.", parents=[anywhere], allow_abbrev=False)
@@ -69,7 +70,7 @@ def parse_ctl_arguments(arguments):
     command("clock", "shows the clock, or sets it", wish={"nargs": "?", "metavar": "next|step=SECONDS|scale=FACTOR"})
     command("disable", "switches the service off, as after a day without a request")
     command("state", "shows everything")
-    control = os.environ.get("IMDS_SIMULATOR_CONTROL", "http://127.0.0.1:8169")
+    control = os.environ.get("IMDS_SIMULATOR_CONTROL", CONTROL)
     return parser.parse_args(arguments, argparse.Namespace(control=control, json=False))
 
 

@@ -15,6 +15,9 @@ from .output import announce
 from .scenario_library import SCENARIOS
 from .vms import Vm
 
+# What --realistic stands for.
+REALISTIC = {"first_answer": 120, "events_after": 300, "disable_after": 86400, "rate": 5, "domains": 5}
+
 
 class ListScenarios(argparse.Action):
     """--list-scenarios: prints the library and ends."""
@@ -59,7 +62,7 @@ def parse_arguments(arguments):
         "--domains", type=an_option(a_count, int), metavar="NUMBER", help="deals the VMs over so many update domains, of which an event hits one alone"
     )
     habits = parser.add_argument_group("what the real service does, too; all times are simulated")
-    habits.add_argument("--realistic", action="store_true", help="--first-answer 120 --events-after 300 --disable-after 86400 --rate 5 --domains 5")
+    habits.add_argument("--realistic", action="store_true", help=" ".join(f"--{name.replace('_', '-')} {value}" for name, value in REALISTIC.items()))
     habits.add_argument("--first-answer", type=an_option(seconds), metavar="SECONDS", help="the first request is answered that late")
     habits.add_argument("--events-after", type=an_option(seconds), metavar="SECONDS", help="events are shown so long after the first request")
     habits.add_argument("--disable-after", type=an_option(seconds), metavar="SECONDS", help="switched off after so long without a request")
@@ -78,7 +81,7 @@ def parse_arguments(arguments):
         if name is not None and name.lower() not in names:
             parser.error(f"argument --compute: there is no VM {name!r}")
     if options.realistic:
-        for name, value in (("first_answer", 120), ("events_after", 300), ("disable_after", 86400), ("rate", 5), ("domains", 5)):
+        for name, value in REALISTIC.items():
             if getattr(options, name) is None:
                 setattr(options, name, value)
     return options

@@ -39,7 +39,7 @@ from socketserver import ThreadingMixIn
 from urllib.parse import parse_qs, urlsplit
 
 from .acknowledgements import COMPUTE, PATH, Acknowledgements
-from .azure_refusals import Refusal
+from .azure_refusals import Refusal, no_resource, unknown_version
 
 NETWORK_VERSIONS = ("2022-05-01", "2023-09-01", "2024-01-01", "2024-05-01", "2025-05-01")
 TAGS_VERSIONS = ("2021-04-01",)
@@ -236,7 +236,7 @@ class LoadBalancers:
         parts = re.split("/backendaddresspools/", path, flags=re.IGNORECASE)
         balancer = self._resources.get(parts[0].lower())
         if balancer is None:
-            raise Refusal(404, "ResourceNotFound", "The Resource '%s' was not found." % "/".join(parts[0].split("/")[6:]))
+            raise no_resource(parts[0])
         if len(parts) == 1:
             return balancer
         for pool in balancer["properties"]["backendAddressPools"]:
@@ -364,7 +364,7 @@ class Handler(BaseHTTPRequestHandler):
         tags = "/providers/microsoft.resources/tags/default"
         known = TAGS_VERSIONS if path.lower().endswith(tags) else NETWORK_VERSIONS
         if version not in known:
-            raise Refusal(400, "InvalidApiVersionParameter", "The api-version '%s' is invalid. The supported versions are '%s'." % (version, ",".join(known)))
+            raise unknown_version(version, known)
         operation = re.match(r".*/operations/([0-9a-f]+)\Z", path)
         if operation and method == "GET":
             balancers.check_rights("Microsoft.Network/locations/operations/read", "/".join(path.split("/")[:3]))
