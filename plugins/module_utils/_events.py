@@ -49,6 +49,12 @@ EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 DELETING = ("Preempt", "Terminate")
 EVENT_STATUSES = ("Scheduled", "Started")
 
+# The outcomes of an event in a run. The last is that of one that is over, and was not approved although the rule asked for that.
+IN_PROGRESS, COMPLETED, CANCELLED, NOT_APPROVED = "in_progress", "completed", "cancelled", "not_approved"
+OVER = (COMPLETED, CANCELLED, NOT_APPROVED)
+# The states of its hosts in which they serve.
+SERVING = ("in_service", "restored")
+
 # The shortest time in seconds between two reads of one metadata service. Azure advises it for polling.
 READ_SECONDS = 1.0
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import IN_PROGRESS
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, approval_is_known, held_since, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import DELETING
+from ansible_collections.graceful.azure.plugins.module_utils._events import CANCELLED, COMPLETED, DELETING, IN_PROGRESS, NOT_APPROVED, SERVING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
@@ -31,17 +31,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     unanswered,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import Observed
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING, Statuses, most_urgent, restoring_since, why_unread
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, Statuses, most_urgent, restoring_since, why_unread
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import QUIET_SEEN
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons, words
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-IN_PROGRESS, COMPLETED, CANCELLED = "in_progress", "completed", "cancelled"
-NOT_APPROVED = "not_approved"
-"""The outcome of an event that is over, and was not approved although the rule asked for that."""
-OVER = (COMPLETED, CANCELLED, NOT_APPROVED)
 WATCH = 86400.0
 """Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
 PATIENCE_FATAL = 10.0

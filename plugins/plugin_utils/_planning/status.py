@@ -41,7 +41,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import shows_
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import StepJson
 
 STATES = ("in_service", "waiting", "draining", "ready", "approved", "started", "restoring", "restored", "needs_person", "unobserved")
-SERVING = ("in_service", "restored")
 FAULTS = ("needs_person", "unobserved")
 """States that end only when a person or a machine does something."""
 DRAINED = ("ready", "approved")

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import NOT_APPROVED
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import NOT_APPROVED, outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.preview import no_event, not_looked_at

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import SECONDS, comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import files, metrics, story
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, duration, printable

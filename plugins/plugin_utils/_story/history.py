@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import IN_PROGRESS
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import SERVING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS, SERVING
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import FAULTS
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Act, Json, Turn
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS
+from ansible_collections.graceful.azure.plugins.module_utils._events import IN_PROGRESS
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import ReplayError, planned, read_pass
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json

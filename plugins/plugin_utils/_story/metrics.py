@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import IN_PROGRESS, OVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import IN_PROGRESS, OVER
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import STATES
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, held_since
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json

@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ansible import constants as C
+from ansible_collections.graceful.azure.plugins.module_utils._events import CANCELLED, IN_PROGRESS, NOT_APPROVED, SERVING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import CANCELLED, IN_PROGRESS, NOT_APPROVED, outcome_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED, SERVING, STATES
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED, STATES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, end_of, is_out, shares

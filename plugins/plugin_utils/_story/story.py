@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import COMPLETED, IN_PROGRESS, NOT_APPROVED, SERVING
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import COMPLETED, IN_PROGRESS, NOT_APPROVED, outcome_words
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import SERVING
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import step_words
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import is_moment
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json

@@ -21,7 +21,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import clip
+from ansible_collections.graceful.azure.plugins.module_utils._events import OVER, SERVING, clip
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, reason_of
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, JOB_TEMPLATE, RUN
 
@@ -582,9 +582,9 @@ def _finished(job):
     found = set()
     for entry in entries if isinstance(entries, list) else []:
         hosts = entry.get("hosts") if isinstance(entry, dict) else None
-        if not isinstance(hosts, dict) or not hosts or entry.get("outcome") not in ("completed", "cancelled", "not_approved"):
+        if not isinstance(hosts, dict) or not hosts or entry.get("outcome") not in OVER:
             continue
-        back = all(isinstance(host, dict) and host.get("state") in ("restored", "in_service") for host in hosts.values())
+        back = all(isinstance(host, dict) and host.get("state") in SERVING for host in hosts.values())
         if back and isinstance(entry.get("event_id"), str):
             found.add(fold(entry["event_id"]))
     return found
