@@ -26,6 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import ADDRESS
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT, too_slow
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
@@ -33,7 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json,
 SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone", "holds_json": "json"}
 OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers", "holds_json")
 VARIABLES = (
-    "ansible_host",
+    ADDRESS,
     DUTIES,
 )
 """What tells where a host's servers are held."""
@@ -108,7 +109,7 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
         entry, _wrong = read_entry(entry, provider.options, called, mistakes)
         hosts = entry.get("hosts") or ()
         mistakes.extend(f"{called('hosts')}: {host!r} is not in the inventory" for host in hosts if known_hosts and host not in known_hosts)
-        places.extend(_places_of(name, variables.get("ansible_host"), provider, entry))
+        places.extend(_places_of(name, variables.get(ADDRESS), provider, entry))
     return places, [f"{name}: {mistake}" for mistake in mistakes]
 
 
