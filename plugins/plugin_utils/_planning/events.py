@@ -306,11 +306,15 @@ def _is_shown_only_by_the_past(event: Event, known: Sequence[str], hosts: dict[s
 def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
     """Let the rules decide. Once the impact may come, the decision stays: a rule that uses the time before NotBefore could not decide any more, and who was
     taken out for an event that is approved must not come back, whatever its rules say by now."""
-    # Whom it finds in service by a rule for another type may be hit harder than that rule had in mind.
-    is_open = event.is_another and not event.prepares
+    # Whom it finds in service by a rule for another type may be hit harder than that rule had in mind. What is approved once more is approved as what it is.
+    is_open = event.is_another and not (event.prepares and event.started)
+    stay_out = event.prepares and event.may_come
     if event.standing and event.members and (is_open or not (event.may_come and event.rule)):
         event.judged_late = event.started
         _decide(event, hosts)
+        if stay_out:
+            event.action = "prepare_and_approve" if event.asks_approval and not event.mistake else "prepare"
+            event.mistake = None
     event.action = event.action or "prepare"
 
 

@@ -107,9 +107,11 @@ def _recall_event(events: dict[str, Event], event_id: str, details: Json, clock:
             targets=details.get("targets"),
         )
     elif event.standing and (event.started or is_approval) and details.get("action") in ACTIONS:
-        # An approval without preparation was for an event of that type.
-        is_another = details["action"] == "approve" and details.get("event_type") not in (None, event.event_type)
-        if (event.judged_late or not event.rule) and not is_another:
+        # What was decided was for an event of that type, but who was prepared for it stays out.
+        if details.get("event_type") not in (None, event.event_type):
+            event.action = event.action if event.rule else details["action"]
+            return event
+        if event.judged_late or not event.rule:
             event.rule = kept_rule(details)
         event.judged_late = False
         event.action = event.rule["action"] if event.rule else None

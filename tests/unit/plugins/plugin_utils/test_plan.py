@@ -1292,6 +1292,27 @@ class TestRules:
         model.over("e1")
         assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
 
+    @pytest.mark.parametrize("killed", [False, True])
+    @pytest.mark.parametrize("rules", [[], [{"name": "no upgrades", "when": "event_type == 'Upgrade'", "action": "ignore"}]])
+    def test_what_was_approved_and_becomes_another_type_is_not_approved_again_as_that(self, killed, rules):
+        """Unless its rules say so. The host stays out: the impact may come."""
+        model = Model(rules=rules)
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.incarnation += 1
+        model.events["e1"]["event_type"] = "Upgrade"
+        if killed:
+            model.killed()
+        for _pass in range(45):
+            model.go()
+            assert len(model.posted) == 1 and model.in_rotation("web1") == []
+        model.events["e1"]["event_type"] = "Redeploy"
+        model.until(lambda outcome: len(model.posted) == 2)
+        model.start("e1")
+        model.go()
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
     def test_lead_time(self):
         model = Model(rules=[{"name": "late", "lead_time": 300}])
         model.announce("e1", "web1", notice=400)
