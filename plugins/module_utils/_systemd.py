@@ -38,6 +38,7 @@ NAME = re.compile(r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]*\Z")
 # These properties of a unit name the units that systemd stops along with it. The last two name the units that would start it again: those that
 # trigger it, and those that keep it running (Upholds=, from systemd 249 on).
 STOPPED_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo", "TriggeredBy", "UpheldBy")
+RIVALS = ("Conflicts", "ConflictedBy")
 # Units of these types are started again after they were stopped along with another. Targets are not, because they would start all units that they
 # want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
@@ -62,6 +63,8 @@ class Unit(NamedTuple):
     left: str = ""
     # Whether systemd will start it as soon as what it waits for is there, as after a boot.
     starts: bool = False
+    # What systemd stops if it starts the unit.
+    rivals: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:
@@ -114,7 +117,9 @@ class Systemd:
             "Result",
             "ControlGroup",
             "NConnections",
-        ) + STOPPED_ALONG
+            "OnFailure",
+        )
+        properties += STOPPED_ALONG + RIVALS
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
@@ -138,6 +143,8 @@ class Systemd:
                     fields.get("Result", ""),
                     _left(fields) if state in DOWN else "",
                     state in DOWN and fields.get("Job") in starting,
+                    # What runs since the unit has failed is nobody's will.
+                    tuple(sorted({word for key in RIVALS for word in fields.get(key, "").split()}.difference(fields.get("OnFailure", "").split()))),
                 )
             )
         return units
@@ -313,6 +320,9 @@ class Services(StoppedInOrder[Unit, str]):
                 runs.name,
                 runs.active_state,
             )
+        rival = next((other for other in self._manager.show(unit.rivals) if is_up(other)), None) if is_down(unit) else None
+        if rival is not None:
+            return "%s was stopped, and somebody else has started %s since: they exclude each other, so it was left alone." % (unit.name, rival.name)
         return None
 
     def failure(self, record: Record, seen: Unit) -> Exception | None:

@@ -37,6 +37,8 @@ UNITS = {
     "talk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "each.socket": "[Socket]\nListenStream=/run/each\nAccept=yes\n",
     "each@.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "blue.service": "[Unit]\nConflicts=green.service\n[Service]\nExecStart=/bin/sleep infinity\n",
+    "green.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "disk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "srv.mount": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Mount]\nWhat=tmpfs\nWhere=/srv\nType=tmpfs\n",
     "reader.service": "[Unit]\nRequiresMountsFor=/srv\n[Service]\nWorkingDirectory=/srv\nExecStart=/bin/sleep infinity\n",
@@ -266,6 +268,17 @@ def test_somebody_starts_the_service_of_a_held_socket(guest):
     assert guest.shell("ls -A /var/lib/graceful_azure") == ""
     assert "refusing" in guest.shell("systemctl start talk.socket 2>&1 || journalctl -n 5 --no-pager -u talk.socket")
     guest.shell("systemctl stop talk.service; systemctl start talk.socket talk.service")
+
+
+def test_somebody_starts_what_excludes_a_held_service(guest):
+    guest.shell("systemctl start blue")
+    assert guest.hold(["blue"])["done"]
+    guest.shell("systemctl start green")
+    result = guest.release()
+    assert result["done"] and "somebody else has started green.service since" in result["conflicts"][0]
+    assert guest.shell("systemctl is-active blue green || true").split() == ["inactive", "active"]
+    assert guest.shell("ls -A /var/lib/graceful_azure") == ""
+    guest.shell("systemctl stop green")
 
 
 def test_a_socket_with_an_instance_for_each_connection(guest):

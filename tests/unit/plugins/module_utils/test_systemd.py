@@ -96,6 +96,7 @@ class Model:
                 "exit-code" if one["state"] == "failed" else "success",
                 one["left"] if one["state"] in ("inactive", "failed") else "",
                 bool(one.get("queued")) and one["state"] in ("inactive", "failed"),
+                one.get("rivals", ()),
             )
             for name, one in zip(names, found)
         ]
@@ -490,6 +491,18 @@ class TestSomebodyElse:
         assert result["conflicts"] == ["shop.service was running when it was stopped and is %s now: it was not started." % load]
         assert model.state("shop") == "inactive" and model.state("db") == "active" and store.records() == []
 
+    def test_started_what_excludes_it(self, model, store):
+        """Such as the next version of the same application. systemd would stop that to start this one."""
+        model.add("green.service", "inactive")
+        model.units["shop.service"]["rivals"] = ("shutdown.target", "green.service")
+        hold(model, store, ["shop", "db"])
+        model.start("green.service")
+        del model.told[:]
+        result = release(model, store)
+        said = "shop.service was stopped, and somebody else has started green.service since: they exclude each other, so it was left alone."
+        assert result["conflicts"] == [said]
+        assert result["done"] and model.told == [("start", "db.service")] and store.records() == []
+
     @pytest.mark.parametrize(("kind", "triggered"), [("shop.socket", "shop.service"), ("srv.automount", "srv.mount")])
     def test_started_what_a_held_unit_triggers(self, model, store, kind, triggered):
         """systemd refuses to start a socket whose service runs: it is told and left alone, and the rest comes back."""
@@ -882,6 +895,7 @@ class TestSystemctl:
             "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\nUpheldBy=u.service\n"
             "\nActiveState=inactive\nLoadState=not-found\n"
             "\nActiveState=inactive\nLoadState=loaded\nType=oneshot\nRemainAfterExit=no\nResult=signal\n"
+            "OnFailure=spare.service\nConflicts=spare.service shutdown.target\nConflictedBy=next.service\n"
             "\nActiveState=active\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
             "\nActiveState=active\nLoadState=loaded\nAccept=no\nTriggers=e.service\nResult=success\n"
             "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\nEND"
@@ -889,14 +903,14 @@ class TestSystemctl:
         assert Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service", "e.socket", "f.socket"]) == [
             Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service", "u.service"), (), False, ""),
             Unit("b.service", "inactive", "not-found", False, (), (), False, ""),
-            Unit("c.service", "inactive", "loaded", False, (), (), True, "signal"),
+            Unit("c.service", "inactive", "loaded", False, (), (), True, "signal", rivals=("next.service", "shutdown.target")),
             Unit("d.service", "active", "loaded", False, (), (), False, "success"),
             Unit("e.socket", "active", "loaded", False, (), ("e.service",), False, "success"),
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
         ]
         assert asked() == [
-            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,"
-            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy"
+            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,OnFailure,"
+            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy,Conflicts,ConflictedBy"
             " -- a.service b.service c.service d.service e.socket f.socket"
         ]
         assert Systemd(run_command).show([]) == [] and len(asked()) == 1
