@@ -107,19 +107,22 @@ class Systemd:
         if not names:
             return []
         properties = (
-            "ActiveState",
-            "LoadState",
-            "Job",
-            "Triggers",
-            "Accept",
-            "Type",
-            "RemainAfterExit",
-            "Result",
-            "ControlGroup",
-            "NConnections",
-            "OnFailure",
+            (
+                "ActiveState",
+                "LoadState",
+                "Job",
+                "Triggers",
+                "Accept",
+                "Type",
+                "RemainAfterExit",
+                "Result",
+                "ControlGroup",
+                "NConnections",
+                "OnFailure",
+            )
+            + STOPPED_ALONG
+            + RIVALS
         )
-        properties += STOPPED_ALONG + RIVALS
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
         if len(blocks) != len(names):
