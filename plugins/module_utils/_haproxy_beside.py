@@ -46,7 +46,7 @@ def passes(seen: HaproxyState, getaddrinfo: Callable[..., Any] = socket.getaddri
         for server in seen.servers.values()
         if server.address in ANYWHERE and server.in_rotation
     ]
-    told = [destinations(pid) for pid in seen.pids]
+    told = [destinations(pid, seen.backends) for pid in seen.pids]
     others = [_dispatch(backend, address, getaddrinfo) for backend, address in dict.fromkeys(each for one in told for each in one.dispatches)]
     served = set(seen.backends_with_servers)
     # With servers, HAProxy takes these.

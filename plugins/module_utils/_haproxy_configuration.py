@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._proc import command_line, has_same_file, parent, path_through_root, program, started_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     # The words with which a directive begins.
     Directive = tuple[str, ...]
@@ -47,6 +47,8 @@ OLDER = 2.0
 # A word of a line, or a comment; and what does not belong to the word itself.
 WORD = re.compile(r"""#.*|(?:\\.|'[^']*'|"(?:\\.|[^"\\])*"|[^\s#'"\\])+""")
 QUOTING = re.compile(r"""\\(.)|['"]""")
+# An environment variable.
+VARIABLE = re.compile(r"\$(?:\{[^}]*\}|\w+)")
 SECTIONS = ("backend", "listen")
 SERVERS = ("server", "default-server", "server-template")
 OTHER_SECTIONS = (
@@ -56,25 +58,25 @@ OTHER_SECTIONS = (
 SIZE_LIMIT = 4 << 20
 
 
-def backends_served_in_drain(pids: Iterable[int], proc: str = "/proc") -> set[str]:
+def backends_served_in_drain(pids: Iterable[int], known: Collection[str] = (), proc: str = "/proc") -> set[str]:
     """Names of the backends whose servers still get requests in `drain` because of a directive.
 
-    ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question.
+    ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question. ``known``: the names of all its backends.
     """
-    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(SERVED_IN_DRAIN, files)}
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(SERVED_IN_DRAIN, files, known)}
 
 
-def backends_served_in_maint(pid: int, proc: str = "/proc") -> set[str] | None:
+def backends_served_in_maint(pid: int, known: Collection[str] = (), proc: str = "/proc") -> set[str] | None:
     """Names of the backends whose servers still get requests in `maint`. None if the configuration cannot be read."""
     places = _seen_from_here(pid, proc)
     if not any(files and all(map(_read, files)) for files in places):
         return None
-    return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files)}
+    return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files, known)}
 
 
-def backends_cut_in_maint(pids: Iterable[int], proc: str = "/proc") -> set[str]:
+def backends_cut_in_maint(pids: Iterable[int], known: Collection[str] = (), proc: str = "/proc") -> set[str]:
     """Names of the backends in which a server, or all of them by default, loses its sessions when it goes to `maint`. Nothing if that cannot be read."""
-    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(CUT_IN_MAINT, files)}
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(CUT_IN_MAINT, files, known)}
 
 
 class Destinations(NamedTuple):
@@ -88,20 +90,20 @@ class Destinations(NamedTuple):
     lua: tuple[str, ...]
 
 
-def destinations(pid: int, proc: str = "/proc") -> Destinations:
+def destinations(pid: int, known: Collection[str] = (), proc: str = "/proc") -> Destinations:
     dispatches: dict[tuple[str, str], None] = {}
     transparent: set[str] = set()
     lua: dict[str, None] = {}
     for files in _seen_from_here(pid, proc):
         if not any(PAST.search(_text(path)) for path in files):
             continue
-        transparent.update(_backends_with(TRANSPARENT, files))
+        transparent.update(_backends_with(TRANSPARENT, files, known))
         section: list[str] = []
         for words in (words for path in files for words in _lines(path)):
             if words[0] in (*SECTIONS, *OTHER_SECTIONS, "defaults"):
                 section = words
             elif words[0] == "dispatch" and section[:1] and section[0] in SECTIONS:
-                dispatches["".join(section[1:2]), "".join(words[1:2])] = None
+                dispatches.update(((name, "".join(words[1:2])), None) for name in _meant("".join(section[1:2]), known))
             elif words[0] in LUA and _may_connect(words[1:2]):
                 lua[" ".join(words[:2])] = None
     return Destinations(tuple(dispatches), frozenset(transparent), tuple(lua))
@@ -142,7 +144,13 @@ def _changed(path: str) -> float:
     return max(at for status in (os.stat(path), os.lstat(path)) for at in (status.st_mtime, status.st_ctime))
 
 
-def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[str]:
+def _meant(name: str, known: Collection[str]) -> list[str]:
+    """The names of backends that a name with environment variables may stand for."""
+    pattern = ".*".join(map(re.escape, VARIABLE.split(name)))
+    return [name] if "$" not in name else [each for each in known if re.match(pattern + r"\Z", each)]
+
+
+def _backends_with(wanted: Iterable[Directive], files: Iterable[str], known: Collection[str]) -> list[str]:
     backends: dict[str, set[Directive]] = {}
     defaults: dict[str | None, set[Directive]] = {}
     latest: str | None = None
@@ -165,7 +173,7 @@ def _backends_with(wanted: Iterable[Directive], files: Iterable[str]) -> list[st
                     at = words.index(directive[0]) if words[0] in SERVERS and directive[0] in words else no
                     if tuple(words[at:][: len(directive)]) == directive:
                         (directives.discard if no else directives.add)(directive)
-    return [name for name, directives in backends.items() if name and directives]
+    return [each for name, directives in backends.items() if name and directives for each in _meant(name, known)]
 
 
 def _seen_from_here(pid: int, proc: str) -> list[list[str]]:

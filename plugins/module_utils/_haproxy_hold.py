@@ -368,7 +368,7 @@ class HaproxyServers(Driver[HaproxyServer]):
             return record
         if server.forced == DRAIN and server.backend in self._sticky_backends():
             return record
-        served = backends_served_in_maint(self._seen.pids[0])
+        served = backends_served_in_maint(self._seen.pids[0], self._seen.backends)
         if served is None or server.backend in served:
             return record
         return dict(record, **{TOLD: record.get(TOLD, [])[1 - TOLD_LIMIT :] + [self.process.identity]})
@@ -436,13 +436,13 @@ class HaproxyServers(Driver[HaproxyServer]):
     def _sticky_backends(self) -> set[str]:
         """The backends in which a server in `drain` still gets requests."""
         if self._sticky is None:
-            self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids)
+            self._sticky = self._haproxy.sticky_backends(self._seen) | backends_served_in_drain(self._seen.pids, self._seen.backends)
         return self._sticky
 
     def _losers(self, server: HaproxyServer) -> list[HaproxyServer]:
         """Which servers lose their sessions when this one goes to `maint`: itself, and those that track it."""
         if self._cut is None:
-            self._cut = backends_cut_in_maint(self._seen.pids)
+            self._cut = backends_cut_in_maint(self._seen.pids, self._seen.backends)
         return [each for each in self._seen.going_with(server) if each.backend in self._cut] if self._cut else []
 
     def _would_cut(self, server: HaproxyServer) -> int:

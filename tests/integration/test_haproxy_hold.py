@@ -218,6 +218,11 @@ class TestStickySessions:
         assert self.out(haproxy, hold, out_state="drain") == {"cookie": DRAIN}
         assert self.out(haproxy, hold, out_state="maint") == {"cookie": MAINT}
 
+    def test_what_a_backend_says_whose_name_is_in_the_environment(self, start, hold, monkeypatch):
+        monkeypatch.setenv("APP", "shop")
+        haproxy = start('listen "${APP}_www"\n  bind 127.0.0.1:%d\n  use-server web1 if TRUE\n  server web1 127.0.0.1:1\n' % free_port())
+        assert self.out(haproxy, hold) == {"shop_www": MAINT}
+
     @pytest.mark.parametrize("is_tracking", [False, True])
     def test_what_maint_would_cut_is_over_first(self, start, hold, release, is_tracking, tmp_path):
         """on-marked-down shutdown-sessions counts for a server that goes to maint, too, also because the one that it tracks does."""

@@ -713,7 +713,7 @@ class TestArrivals:
         assert one.info(timeout=patient(4.0), quiet=1.0)["idle"] and one.server()["arrived"] == 0
 
     def test_use_server_that_cannot_be_read_goes_on_to_maint(self, served, monkeypatch):
-        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold.backends_served_in_drain", lambda pid: set())
+        monkeypatch.setattr("ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold.backends_served_in_drain", lambda pids, known: set())
         one = served(USE_SERVER, {"path": "/mine"})
         assert one.hold()["servers"][0]["admin_state"] == "drain"
         assert not one.info(timeout=2.0, quiet=1.0)["idle"]

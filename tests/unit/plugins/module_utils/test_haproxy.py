@@ -434,7 +434,7 @@ class TestFormerProcessesInWhichItIsOut:
         monkeypatch.setattr(HaproxyState, "pids", property(lambda seen: [seen.process.pid]))
         model.identity = lambda: str(model.pid)
         self.served = set()
-        monkeypatch.setattr(_haproxy_hold, "backends_served_in_maint", lambda pid: self.served)
+        monkeypatch.setattr(_haproxy_hold, "backends_served_in_maint", lambda pid, known: self.served)
         look = model.look
 
         def with_former():
