@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import LAST_SECOND
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 RECORDED = ("state", "reason", "kind", "until", "tried_again", "event_id", "events", "step")
 """What the journal keeps of a decision."""
-LAST_SECOND = 253402300799
-"""The end of the year 9999 in Unix seconds. No later time can be shown."""
 
 
 def is_moment(found: object) -> bool:

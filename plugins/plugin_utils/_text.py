@@ -15,6 +15,8 @@ from typing import Any
 
 OF_SSH = re.compile(r"(Shared c|C)onnection to \S+ closed( by remote host)?\.|Warning: Permanently added .* to the list of known hosts\.")
 """What ssh itself says beside what a module says."""
+LAST_SECOND = 253402300799
+"""The end of the year 9999 in Unix seconds. No later time can be shown."""
 _STOP = re.compile(r"(?<!\.)\.$")
 
 
@@ -110,7 +112,8 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def clock(at: float, now: float | None = None) -> str:
     """A time of day in this machine's time zone. If it is not today, the date comes first."""
-    local = time.localtime(at)
+    # A user's time limit may be of any length.
+    local = time.localtime(min(at, LAST_SECOND))
     same_day = now is None or local[:3] == time.localtime(now)[:3]
     return time.strftime("%H:%M:%S %Z" if same_day else "%Y-%m-%d %H:%M:%S %Z", local)
 

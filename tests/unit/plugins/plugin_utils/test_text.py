@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import is_url, joined, shows_connections
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import LAST_SECOND, clock, is_url, joined, shows_connections
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,8 @@ def test_what_a_person_types_to_see_connections():
 def test_sentences_become_one_whose_full_stop_stands_at_the_end():
     assert joined(["web1 was touched.", "nothing else", "wait ...", "Put it back."]) == "web1 was touched; nothing else; wait ...; Put it back."
     assert (joined(["One."]), joined([])) == ("One.", "")
+
+
+def test_a_time_beyond_all_calendars():
+    """Such as the end of graceful_azure_drain_timeout: 1e300."""
+    assert clock(1e300, 0.0) == clock(LAST_SECOND, 0.0)
