@@ -70,6 +70,7 @@ def make_guest(tmp_path_factory):
     guest = Guest(tmp_path_factory.mktemp("bed"))
     try:
         guest.bed("up")
+        guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload")
         yield guest
     finally:
         guest.bed("down")
@@ -91,7 +92,6 @@ THROUGH_RESPONDER = {"action": "responder", "responder_port": PORT}
 
 
 def test_the_responder_from_its_installation_to_its_end(guest):
-    guest.shell(f"cat > /etc/systemd/system/answer.service <<'END'\n{ANSWER}END\nsystemctl daemon-reload")
     guest.await_answers("systemctl start answer")
     went_well, said = guest.play(hold("present", **THROUGH_RESPONDER))
     assert not went_well and "The responder is not installed here" in said
