@@ -404,9 +404,14 @@ class Model:
         return {i: {"since": self._clock(machine), "reason": step["reason"], "details": step["event_details"][i]} for i in step["event_ids"]}
 
     def _put(self, name, task, step):
-        """A record on the host; whoever holds it already keeps its place."""
+        """A record on the host."""
         entries = self.hosts[name]["tasks"].setdefault(task, {})
-        entries.update(dict(self._entries(step, name), **entries))
+        entries.update(self._added(entries, self._entries(step, name)))
+
+    @staticmethod
+    def _added(known, entries):
+        """What a record says of these events now: of one that it knows, the time and the reason stay, and the details are the new ones."""
+        return {i: dict(entry, **{key: known[i][key] for key in ("since", "reason")}) if i in known else entry for i, entry in entries.items()}
 
     def _load_balancer(self, name, step):
         if self.provider(name) == "custom":
@@ -432,7 +437,7 @@ class Model:
             if record is None:
                 record = server["record"] = {"left": "drain", "events": {}, "process": server["process"]}
             kept = record["events"] if server["admin_state"] != "ready" else self._forgotten(record["events"], lb)
-            record["events"] = dict(self._entries(step, lb), **kept)
+            record["events"] = {**kept, **self._added(kept, self._entries(step, lb))}
             record.pop("restoring", None)
             came = server["total"] > record.get("total", server["total"]) and record["process"] == server["process"]
             onward = came and server["admin_state"] == "drain" and self.balancer_of(name)["state"] is None

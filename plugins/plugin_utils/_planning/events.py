@@ -314,7 +314,9 @@ def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
         _decide(event, hosts)
         if stay_out:
             event.action = "prepare_and_approve" if event.asks_approval and not event.mistake else "prepare"
-            event.mistake = None
+            # Its record says what stands here, and is all that the next run knows.
+            event.rule = dict(event.decided_by, action=event.action)
+            event.unasked, event.mistake = event.unasked or event.mistake, None
     event.action = event.action or "prepare"
 
 

@@ -107,7 +107,7 @@ class EventMemory:
     rule: Rule | None = None  # the rule that decides
     judged_late: bool = False  # whether the rule decided only after the event had started
     mistake: str | None = None  # why no rule can decide
-    unasked: str | None = None  # why the user's rules could not be evaluated
+    unasked: str | None = None  # why the user's rules do not decide
     approved_at: float | None = None  # when this run approved it last
     approved_before: bool = False  # whether a record says that it was approved, and nobody knows when
     approving: bool = False  # whether a run began to approve it, and nobody knows whether the service accepted that

@@ -1313,6 +1313,27 @@ class TestRules:
         model.over("e1")
         assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
 
+    @pytest.mark.parametrize("action", ["ignore", "approve"])
+    def test_who_was_approved_for_another_type_and_is_put_back_by_a_reload_is_taken_out_again(self, action):
+        """The rules of the new type would not have taken it out."""
+        model = Model(rules=[{"name": "redeploy", "when": "event_type == 'Redeploy'", "action": action}])
+        model.announce("e1", "web1")
+        model.until(lambda outcome: model.posted)
+        model.incarnation += 1
+        model.events["e1"]["event_type"] = "Redeploy"
+        for _pass in range(4):
+            model.go()
+        model.servers["lb1"]["web1"].update(process=2, admin_state="ready")
+        for _pass in range(4):
+            model.go()
+        assert model.in_rotation("web1") == []
+        model.start("e1")
+        for _pass in range(4):
+            model.go()
+            assert model.in_rotation("web1") == []
+        model.over("e1")
+        assert not model.finish()["failed_run"] and model.in_rotation("web1") == ["lb1"]
+
     def test_lead_time(self):
         model = Model(rules=[{"name": "late", "lead_time": 300}])
         model.announce("e1", "web1", notice=400)
