@@ -192,7 +192,7 @@ duties:
   returned: success
   type: list
   elements: dict
-  sample: [{type: haproxy, name: haproxy, state: out, serves: false, busy: [], held_by: [], why: [], problem: null}]
+  sample: [{type: haproxy, name: haproxy, state: out, serves: false, busy: [], held_by: [], why: [], problem: null, doubts: []}]
 left_out:
   description:
     - The entries of O(duties) that belong to another machine, or to task files.

@@ -97,6 +97,10 @@ duties:
     problem:
       description: Why it could not be looked at, could not be taken off now, or why nobody could tell that it is off. Null if nothing is known against it.
       type: str
+    doubts:
+      description: What may send requests to the host past this duty, one sentence each. Nobody can tell whether it does.
+      type: list
+      elements: str
   sample:
     - type: haproxy
       name: haproxy
@@ -106,6 +110,7 @@ duties:
       held_by: [602d9444-d2cd-49c7-8624-8643e7171297]
       why: []
       problem: null
+      doubts: []
 left_out:
   description: The entries of O(duties) that belong to another machine, as M(graceful.azure.duty) returns them.
   returned: success

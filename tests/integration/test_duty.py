@@ -218,23 +218,26 @@ class TestHaproxy:
         assert run_module("haproxy_hold", {"server": "web1", "socket": site.socket, "state": "absent", **held})["changed"] and bed.records() == {}
 
 
-def test_what_may_lead_to_the_host_past_its_servers_of_haproxy_is_a_problem(tmp_path, bed):
+def test_what_may_lead_to_the_host_past_its_servers_of_haproxy_is_a_doubt(tmp_path, bed):
     sections = "backend www\n  server web1 127.0.0.1:1\nbackend any\n  server past 0.0.0.0:0\n"
     with starting(tmp_path, sections) as start:
         duty_of = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": start().socket}
         seen = bed.look([duty_of])["haproxy"]
-        assert seen["problem"] == "nobody knows whether server past in any leads to it: it takes the address from the request"
-        assert bed.look([dict(duty_of, backends=["www"])])["haproxy"]["problem"] is None
+        assert seen["doubts"] == ["nobody knows whether server past in any leads to it: it takes the address from the request"]
+        # A rehearsal refuses a host with a problem.
+        assert seen["problem"] is None
+        assert bed.look([dict(duty_of, backends=["www"])])["haproxy"]["doubts"] == []
 
 
 @support_nginx.NEEDED
-def test_what_may_lead_to_the_host_past_its_lines_of_nginx_is_a_problem(tmp_path, bed):
+def test_what_may_lead_to_the_host_past_its_lines_of_nginx_is_a_doubt(tmp_path, bed):
     (tmp_path / "nginx").mkdir()
     door = "server { listen 127.0.0.1:%d; location / { proxy_pass http://$arg_to; } }" % free_port()
     nginx = Nginx(tmp_path / "nginx", http="upstream shop { server 127.0.0.1:1; server 127.0.0.1:2; }\n" + door)
     try:
         duty_of = {"type": "nginx", "hosts": ["lb1"], "server": "127.0.0.1:1", "configuration": str(nginx.configuration)}
-        assert bed.look([duty_of])["nginx"]["problem"].startswith("nobody knows whether proxy_pass http://$arg_to in ")
+        seen = bed.look([duty_of])["nginx"]
+        assert seen["problem"] is None and [doubt.partition(" in ")[0] for doubt in seen["doubts"]] == ["nobody knows whether proxy_pass http://$arg_to"]
     finally:
         nginx.stop()
 

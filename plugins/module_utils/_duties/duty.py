@@ -180,13 +180,14 @@ class Duty:
         held_by: Iterable[str] = (),
         why: Iterable[str] = (),
         problem: str | None = None,
+        doubts: Iterable[str] = (),
         details: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """``serves``: whether something goes there and could be answered; None if nobody can tell. ``busy``: sentences, what keeps it from being off.
 
         ``why``: sentences, what somebody else has done. ``problem``: why it could not be taken off now, or why nobody could tell that it is off.
 
-        ``details``: what this type alone knows.
+        ``doubts``: sentences, what may go to the host past this duty. ``details``: what this type alone knows.
         """
         return {
             "type": self.type,
@@ -197,6 +198,7 @@ class Duty:
             "held_by": list(dict.fromkeys(held_by)),
             "why": list(why),
             "problem": problem,
+            "doubts": list(doubts),
             "details": details or {},
         }
 

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_meant,
     is_named,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
@@ -101,10 +102,8 @@ class HaproxyDuty(Duty):
             busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=too_low(haproxy.path, details["level"])
-            or details["state_dir_problem"]
-            or (self._not_there(haproxy.path, lacking) if lacking else None)
-            or next(self._unknown(details["passes"]), None),
+            problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
+            doubts=self._unknown(details["passes"]),
             details=details,
         )
 
@@ -141,19 +140,19 @@ class HaproxyDuty(Duty):
         """What sends requests to the host without a server, in sentences."""
         own = {(server["address"], server["port"]) for server in servers}
         for line in found:
-            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and self._is_in_backends(line):
+            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and is_meant(self.given, line["backend"]):
                 yield haproxy_passes("%s in %s" % (line["text"], line["backend"]))
 
     def _unknown(self, found: Iterable[dict[str, Any]]) -> Iterator[str]:
-        """What may lead to the host past its servers, in sentences: nobody can tell that it is off."""
+        """What may lead to the host past its servers, in sentences."""
         for line in found:
-            if line["unresolved"] and (line["backend"] == "global" or self._is_in_backends(line)):
+            if line["unresolved"] and (line["backend"] == "global" or is_meant(self.given, line["backend"])):
                 yield may_lead("%s in %s" % (line["text"], line["backend"]), line["unresolved"])
 
     def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""
         out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if not is_in_rotation(server)}
-        ways = [line for line in details["passes"] if line["unresolved"] and "total" in line and self._is_in_backends(line)]
+        ways = [line for line in details["passes"] if line["unresolved"] and "total" in line and is_meant(self.given, line["backend"])]
         past = {(line["backend"], line["text"]): line["total"] for line in ways}
         now = {key: (details["process"], total) for key, total in [*out.items(), *past.items()]}
         before, self._before = self._before, now
@@ -165,9 +164,6 @@ class HaproxyDuty(Duty):
             for key, rise in rises
             if rise > 0
         ]
-
-    def _is_in_backends(self, line: dict[str, Any]) -> bool:
-        return not self._backends or line["backend"] in self._backends
 
 
 def may_be_absent(params: Mapping[str, Any]) -> bool:

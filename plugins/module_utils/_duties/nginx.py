@@ -93,8 +93,8 @@ class NginxDuty(Duty):
             problem=problem
             or rights_problem(nginx, servers)
             or details["state_dir_problem"]
-            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None)
-            or next(self._unknown(found), None),
+            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None),
+            doubts=self._unknown(found),
             details=dict(details, servers=found.servers, clock=self.machine.monotonic()),
         )
 
@@ -108,7 +108,7 @@ class NginxDuty(Duty):
         return Nginx(self.machine.run_command, self.given["configuration"])
 
     def _unknown(self, found: NginxLook) -> Iterator[str]:
-        """What may lead to the host, in sentences: nobody can tell that it is off."""
+        """What may lead to the host, in sentences."""
         lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
         servers = [line for line in found.servers if line["in_service"] and not lines.is_named(line)]
         named = [*((label_of(line["upstream"], line["server"]), line) for line in servers), *((directive(line), line) for line in found.passes)]
