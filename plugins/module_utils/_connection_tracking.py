@@ -165,7 +165,7 @@ def _routes_ipv6(proc: str) -> Iterator[Route]:
 
 
 def _written(text: str) -> Iterator[TrackedConnection]:
-    """The entries in the file of the connection tracking. It is in use if its state is not told."""
+    """The entries in the file of the connection tracking. One whose state is not told is in use."""
     for found in LINE.finditer(text):
         left, state, *ends = found.groups()
         sent, answer = _end(*ends[:4]), _end(*ends[4:])

@@ -58,7 +58,7 @@ OTHER_SECTIONS = (
 SIZE_LIMIT = 4 << 20
 
 
-def backends_served_in_drain(pids: Iterable[int], known: Collection[str] = (), proc: str = "/proc") -> set[str]:
+def backends_served_in_drain(pids: Iterable[int], known: Collection[str], proc: str = "/proc") -> set[str]:
     """Names of the backends whose servers still get requests in `drain` because of a directive.
 
     ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question. ``known``: the names of all its backends.
@@ -66,7 +66,7 @@ def backends_served_in_drain(pids: Iterable[int], known: Collection[str] = (), p
     return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(SERVED_IN_DRAIN, files, known)}
 
 
-def backends_served_in_maint(pid: int, known: Collection[str] = (), proc: str = "/proc") -> set[str] | None:
+def backends_served_in_maint(pid: int, known: Collection[str], proc: str = "/proc") -> set[str] | None:
     """Names of the backends whose servers still get requests in `maint`. None if the configuration cannot be read."""
     places = _seen_from_here(pid, proc)
     if not any(files and all(map(_read, files)) for files in places):
@@ -74,7 +74,7 @@ def backends_served_in_maint(pid: int, known: Collection[str] = (), proc: str = 
     return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files, known)}
 
 
-def backends_cut_in_maint(pids: Iterable[int], known: Collection[str] = (), proc: str = "/proc") -> set[str]:
+def backends_cut_in_maint(pids: Iterable[int], known: Collection[str], proc: str = "/proc") -> set[str]:
     """Names of the backends in which a server, or all of them by default, loses its sessions when it goes to `maint`. Nothing if that cannot be read."""
     return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(CUT_IN_MAINT, files, known)}
 
@@ -90,7 +90,7 @@ class Destinations(NamedTuple):
     lua: tuple[str, ...]
 
 
-def destinations(pid: int, known: Collection[str] = (), proc: str = "/proc") -> Destinations:
+def destinations(pid: int, known: Collection[str], proc: str = "/proc") -> Destinations:
     dispatches: dict[tuple[str, str], None] = {}
     transparent: set[str] = set()
     lua: dict[str, None] = {}

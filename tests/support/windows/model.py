@@ -247,7 +247,7 @@ def expand(path):
     return VARIABLES.get(head.lower(), head) + slash + tail
 
 
-def _entry(state, path):
+def _entry(state, path, limit):
     told = {"path": path, "kind": "missing", "content": "", "error": "", "changed": state["changed"].get(path.lower(), 1.0)}
     found = state["folders"].get(path.lower())
     if found is not None:
@@ -257,6 +257,8 @@ def _entry(state, path):
         return told
     if content.startswith("!"):
         return dict(told, kind="unreadable", error=content[1:])
+    if len(base64.b64decode(content)) > limit:
+        return dict(told, kind="large")
     return dict(told, kind="file", content=content)
 
 
@@ -264,19 +266,19 @@ def _find(state, path):
     return next((content for known, content in state["files"].items() if known.lower() == path.lower()), None)
 
 
-def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0, Limit=0):
+def _look(state, Folder="", Files=(), Services=(), Ports=(), Watch=0.0, *, Limit):
     told = {"user": r"VM\azureuser", "sid": USER, "admin": state["admin"], "computer": state["computer"], "owner": "", "rights": [], "records": [], "free": -1}
     if Folder:
         folder = expand(Folder)
-        told.update(folder=_entry(state, folder), free=50 << 30)
+        told.update(folder=_entry(state, folder, Limit), free=50 << 30)
         if told["folder"]["kind"] == "folder":
             known = state["folders"][folder.lower()]
             told["owner"] = known.get("owner", ADMINISTRATORS)
             rights = known.get("rights", {SYSTEM: FULL, ADMINISTRATORS: FULL})
             told["rights"] = [{"sid": sid, "rights": right, "allow": True} for sid, right in rights.items()]
             inside = [path for path in state["files"] if ntpath.dirname(path).lower() == folder.lower() and path.lower().endswith(".json")]
-            told["records"] = [_entry(state, path) for path in inside]
-    told["files"] = [_entry(state, expand(path)) for path in Files]
+            told["records"] = [_entry(state, path, Limit) for path in inside]
+    told["files"] = [_entry(state, expand(path), Limit) for path in Files]
     wanted = {name.lower() for name in Services}
     named = {name: one for name, one in state["services"].items() if name.lower() in wanted}
     for name in [*named]:

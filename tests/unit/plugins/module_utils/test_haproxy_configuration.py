@@ -76,14 +76,14 @@ class TestDestinations:
     def test_what_sends_requests_past_the_servers(self, process, tmp_path):
         path = tmp_path / "haproxy.cfg"
         path.write_text(PAST_SERVERS)
-        found = destinations(100, proc=process("haproxy", "-f", str(path)))
+        found = destinations(100, (), process("haproxy", "-f", str(path)))
         assert found == ((("old", "192.0.2.1:80"), ("pinned", "$HOST:80")), {"old", "any"}, ())
 
     @pytest.mark.parametrize("directive", ["lua-load /x.lua", "lua-load-per-thread /x.lua"])
     def test_lua_may_connect_anywhere(self, process, tmp_path, directive):
         path = tmp_path / "haproxy.cfg"
         path.write_text("global\n  %s\n" % directive)
-        assert destinations(100, proc=process("haproxy", "-f", str(path))) == ((), set(), (directive,))
+        assert destinations(100, (), process("haproxy", "-f", str(path))) == ((), set(), (directive,))
 
     @pytest.mark.parametrize(
         "code, connects",
@@ -98,17 +98,17 @@ class TestDestinations:
         path, lua = tmp_path / "haproxy.cfg", tmp_path / "x.lua"
         path.write_text("global\n  lua-load %s now\n" % lua)
         lua.write_text(code + "\n")
-        assert destinations(100, proc=process("haproxy", "-f", str(path))).lua == (("lua-load %s" % lua,) if connects else ())
+        assert destinations(100, (), process("haproxy", "-f", str(path))).lua == (("lua-load %s" % lua,) if connects else ())
 
     def test_what_cannot_be_read_tells_nothing(self, process):
-        assert destinations(100, proc=process("haproxy", "-f", "/not/there.cfg")) == ((), set(), ())
+        assert destinations(100, (), process("haproxy", "-f", "/not/there.cfg")) == ((), set(), ())
 
 
 class TestServedInDrain:
     def test_the_backends_with_such_a_directive(self, process, tmp_path):
         path = tmp_path / "haproxy.cfg"
         path.write_text(CONFIGURATION)
-        assert backends_served_in_drain([100], proc=process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept", "desktops"}
+        assert backends_served_in_drain([100], (), process("haproxy", "-Ws", "-f", str(path), "-p", "/run/x.pid")) == {"pinned", "kept", "desktops"}
 
     @pytest.mark.parametrize(
         "text, expected",
@@ -125,12 +125,12 @@ class TestServedInDrain:
     def test_what_backends_take_from_defaults(self, process, tmp_path, text, expected):
         path = tmp_path / "haproxy.cfg"
         path.write_text(text)
-        assert backends_served_in_drain([100], proc=process("haproxy", "-f", str(path))) == expected
+        assert backends_served_in_drain([100], (), process("haproxy", "-f", str(path))) == expected
 
     def test_defaults_hold_for_the_files_after_them(self, process, tmp_path):
         (tmp_path / "1.cfg").write_text("defaults\n option prefer-last-server\n")
         (tmp_path / "2.cfg").write_text("backend a\n")
-        assert backends_served_in_drain([100], proc=process("haproxy", "-f", str(tmp_path / "1.cfg"), "-f", str(tmp_path / "2.cfg"))) == {"a"}
+        assert backends_served_in_drain([100], (), process("haproxy", "-f", str(tmp_path / "1.cfg"), "-f", str(tmp_path / "2.cfg"))) == {"a"}
 
     def test_the_files_of_a_container(self, process, tmp_path):
         proc = process("haproxy", "-f", "/only/in/the/container.cfg")
@@ -138,7 +138,7 @@ class TestServedInDrain:
         inside.mkdir(parents=True)
         (inside / "container.cfg").write_text(CONFIGURATION)
         (tmp_path / "proc" / "100" / "root").symlink_to(tmp_path / "container")
-        assert "pinned" in backends_served_in_drain([100], proc=proc)
+        assert "pinned" in backends_served_in_drain([100], (), proc)
 
     def test_a_link_in_a_container_leads_to_a_file_of_the_container(self, process, tmp_path):
         proc = process("haproxy", "-f", "/etc/haproxy.cfg")
@@ -147,7 +147,7 @@ class TestServedInDrain:
         (tmp_path / "container" / "only" / "in" / "the").mkdir(parents=True)
         (tmp_path / "container" / "only" / "in" / "the" / "container.cfg").write_text(CONFIGURATION)
         (tmp_path / "proc" / "100" / "root").symlink_to(tmp_path / "container")
-        assert "pinned" in backends_served_in_drain([100], proc=proc)
+        assert "pinned" in backends_served_in_drain([100], (), proc)
 
     def test_files_of_every_kind(self, process, tmp_path):
         (tmp_path / "work" / "sub").mkdir(parents=True)
@@ -162,12 +162,12 @@ class TestServedInDrain:
 
     @pytest.mark.parametrize("words", [(), ("haproxy",), ("haproxy", "-f"), ("haproxy", "-f", "/nowhere"), ("haproxy", "-f", "/proc/self/mem")])
     def test_what_cannot_be_read_tells_nothing(self, process, words):
-        assert backends_served_in_drain([100], proc=process(*words)) == set()
-        assert backends_served_in_drain([101], proc=process(*words, pid="7")) == set()
+        assert backends_served_in_drain([100], (), process(*words)) == set()
+        assert backends_served_in_drain([101], (), process(*words, pid="7")) == set()
 
     def test_a_fifo_does_not_stop_it(self, process, tmp_path):
         os.mkfifo(tmp_path / "fifo.cfg")
-        assert backends_served_in_drain([100], proc=process("haproxy", "-f", str(tmp_path / "fifo.cfg"))) == set()
+        assert backends_served_in_drain([100], (), process("haproxy", "-f", str(tmp_path / "fifo.cfg"))) == set()
 
 
 class TestRunsNoHaproxy:
@@ -199,7 +199,7 @@ def test_backends_whose_servers_lose_their_sessions_in_maintenance(process, tmp_
         f"defaults\n  default-server check {end}\nbackend a\n  server web1 192.0.2.1\ndefaults\nbackend b\n  server web1 192.0.2.1 {end} check\n"
         f"backend c\n  server-template web 3 192.0.2.1 {end}\nbackend d\n  server web1 192.0.2.1 on-marked-up shutdown-backup-sessions\n  description {end}\n"
     )
-    assert backends_cut_in_maint([100], proc=process("haproxy", "-f", str(path))) == {"a", "b", "c"}
+    assert backends_cut_in_maint([100], (), process("haproxy", "-f", str(path))) == {"a", "b", "c"}
 
 
 def test_a_backend_that_is_named_by_an_environment_variable(process, tmp_path):
@@ -222,7 +222,7 @@ def test_what_is_no_comment(process, tmp_path):
         f"backend c\n  \"serv\"er w 192.0.2.1 cookie '\\#'1 on-marked-d'own' shutdown-sessions#it ends here\n"
         f"backend d\n  server w 192.0.2.1 cookie a#1' {end}\nbackend e\n  server w 192.0.2.1 cookie '#' # {end}\n"
     )
-    assert backends_cut_in_maint([100], proc=process("haproxy", "-f", str(path))) == {"a", "b", "c"}
+    assert backends_cut_in_maint([100], (), process("haproxy", "-f", str(path))) == {"a", "b", "c"}
 
 
 def test_backends_whose_servers_get_requests_in_maintenance(process, tmp_path):
@@ -231,13 +231,13 @@ def test_backends_whose_servers_get_requests_in_maintenance(process, tmp_path):
         "defaults\n  option persist\nbackend a\nbackend b\n  no option persist\n"
         "defaults\nbackend c\n  force-persist if { src 192.0.2.1 }\nbackend d\n  use-server x if TRUE\n"
     )
-    assert backends_served_in_maint(100, proc=process("haproxy", "-f", str(path))) == {"a", "c"}
+    assert backends_served_in_maint(100, (), process("haproxy", "-f", str(path))) == {"a", "c"}
 
 
 def test_a_configuration_of_which_a_part_cannot_be_read_tells_nothing(process, tmp_path):
     path = tmp_path / "h.cfg"
     path.write_text("backend a\n")
-    assert backends_served_in_maint(100, proc=process("haproxy", "-f", str(path), "-f", str(tmp_path / "none.cfg"))) is None
+    assert backends_served_in_maint(100, (), process("haproxy", "-f", str(path), "-f", str(tmp_path / "none.cfg"))) is None
 
 
 class TestNeverServedInMaint:

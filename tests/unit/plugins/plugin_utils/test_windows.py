@@ -20,6 +20,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.graceful.azure.plugins.module_utils import _iis, _stopped_in_order, _systemd
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import KEPT, record_in
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import SIZE_LIMIT
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows, windows_connections, windows_iis, windows_records, windows_services
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute, is_windows, told_by
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import lacking
@@ -311,7 +312,14 @@ class TestRecords:
 
     @pytest.mark.parametrize(
         ("content", "said"),
-        [(b"{", "is not complete JSON"), (b"", "it is empty"), (b'{"version": 9}', "newer release"), (b"!denied", "cannot be read")],
+        [
+            (b"{", "is not complete JSON"),
+            (b"", "it is empty"),
+            (b'{"version": 9}', "newer release"),
+            (b"!denied", "cannot be read"),
+            (b" " * (SIZE_LIMIT + 1), f"it is larger than {SIZE_LIMIT} bytes"),
+        ],
+        ids=["cut", "empty", "newer", "denied", "large"],
     )
     def test_a_damaged_one_is_named_and_nothing_is_done(self, host, content, said):
         self.hold(host)
