@@ -314,8 +314,8 @@ def ask_rules(event: Event, hosts: dict[str, Host]) -> None:
         _decide(event, hosts)
         if stay_out:
             event.action = "prepare_and_approve" if event.asks_approval and not event.mistake else "prepare"
-            # Its record says what stands here, and is all that the next run knows.
-            event.rule = dict(event.decided_by, action=event.action)
+            # The records say what stands in the rule, and are all that a later look goes by.
+            event.rule = {**event.decided_by, "action": event.action}
             event.unasked, event.mistake = event.unasked or event.mistake, None
     event.action = event.action or "prepare"
 
