@@ -65,6 +65,8 @@ class Unit(NamedTuple):
     starts: bool = False
     # What systemd stops if it starts the unit.
     rivals: tuple[str, ...] = ()
+    # Whether it counts as active although it has come to its end, with RemainAfterExit.
+    exited: bool = False
 
 
 if TYPE_CHECKING:
@@ -109,6 +111,7 @@ class Systemd:
         properties = (
             (
                 "ActiveState",
+                "SubState",
                 "LoadState",
                 "Job",
                 "Triggers",
@@ -119,6 +122,7 @@ class Systemd:
                 "ControlGroup",
                 "NConnections",
                 "OnFailure",
+                "OnSuccess",
             )
             + STOPPED_ALONG
             + RIVALS
@@ -146,8 +150,9 @@ class Systemd:
                     fields.get("Result", ""),
                     _left(fields) if state in DOWN else "",
                     state in DOWN and fields.get("Job") in starting,
-                    # What runs since the unit has failed is nobody's will.
-                    tuple(sorted({word for key in RIVALS for word in fields.get(key, "").split()}.difference(fields.get("OnFailure", "").split()))),
+                    # What runs since the unit has failed or was stopped is nobody's will.
+                    tuple(sorted(_words(fields, *RIVALS).difference(_words(fields, "OnFailure", "OnSuccess")))),
+                    fields.get("SubState") == "exited",
                 )
             )
         return units
@@ -226,6 +231,10 @@ def _left(fields: dict[str, str]) -> str:
     return _go_on(processes, "processes") + ": systemd leaves them with its KillMode. End them, or set KillMode=control-group" if processes else ""
 
 
+def _words(fields: dict[str, str], *keys: str) -> set[str]:
+    return {word for key in keys for word in fields.get(key, "").split()}
+
+
 def _has_job(fields: dict[str, str]) -> bool:
     return fields.get("Job", "0") not in ("", "0")
 
@@ -264,6 +273,11 @@ def is_back(record: Record, unit: Unit) -> bool:
     if unit.active_state == "active":
         return True
     return bool(record.get("started")) and unit.ends and unit.active_state == "inactive" and unit.result == "success" and not unit.job
+
+
+def _runs(unit: Unit) -> bool:
+    """Whether anything of a unit runs: not of a target, nor of what has come to its end."""
+    return unit.name.endswith(".service") and is_up(unit) and not unit.exited
 
 
 class Services(StoppedInOrder[Unit, str]):
@@ -323,7 +337,9 @@ class Services(StoppedInOrder[Unit, str]):
                 runs.name,
                 runs.active_state,
             )
-        rival = next((other for other in self._manager.show(unit.rivals) if is_up(other)), None) if is_down(unit) else None
+        # What a boot has started is nobody's will.
+        rivals = unit.rivals if is_down(unit) and hold.noted["boot_id"] == self._boot_id else ()
+        rival = next((other for other in self._manager.show(rivals) if is_up(other)), None)
         if rival is not None:
             return "%s was stopped, and somebody else has started %s since: they exclude each other, so it was left alone." % (unit.name, rival.name)
         return None
@@ -338,11 +354,11 @@ class Services(StoppedInOrder[Unit, str]):
         return [unit._replace(left=unit.left or self._started(unit)) if is_down(unit) else unit for unit in super().seen_now(things)]
 
     def _started(self, unit: Unit) -> str:
-        """What a unit that is down has started and that ends by itself, such as the job of a timer: it is awaited, unless it is to be stopped as well."""
+        """What a unit that is down has started and that still runs, such as the job of a timer: it is awaited, unless it is to be stopped as well."""
         if not self._request.present:
             return ""
         started = self._manager.show([name for name in unit.triggers if name not in self._stopped])
-        return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if one.ends and is_up(one))
+        return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if _runs(one))
 
     def to_stop(self, named: list[str], records: list[Record]) -> list[str]:
         names = self._stopped = self._with_others(named)
@@ -372,9 +388,9 @@ class Services(StoppedInOrder[Unit, str]):
 
         for service in services:
             visit(service, service, ())
-            for name in units[service].triggers:
+            for name in units[service].triggers if service.endswith(REFUSED_LATER) else ():
                 # It serves on without its socket, and as long as it does, the socket cannot be started again.
-                if not units[name].ends:
+                if name not in services and not units[name].ends:
                     visit(name, service, (service,))
         self._along_with = {name: along for name, along in ordered.items() if along}
         # An automount comes right after its mount: stopped before, it would tear the mount away from those who use it,

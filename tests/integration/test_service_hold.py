@@ -33,12 +33,15 @@ UNITS = {
     "slow.service": "[Service]\nExecStartPre=/bin/sleep 3\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep 3\n",
     "broken.service": "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep infinity\n",
     "job.timer": "[Timer]\nOnActiveSec=0\nAccuracySec=1ms\n",
+    "long.timer": "[Timer]\nOnActiveSec=0\nAccuracySec=1ms\n",
+    "long.service": "[Service]\nExecStart=/bin/sh -c 'echo ran >> /run/long; until test -e /run/finish; do sleep 0.1; done'\n",
     "talk.socket": "[Socket]\nListenStream=/run/talk\n",
     "talk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "each.socket": "[Socket]\nListenStream=/run/each\nAccept=yes\n",
     "each@.service": "[Service]\nExecStart=/bin/sleep infinity\n",
-    "blue.service": "[Unit]\nConflicts=green.service\n[Service]\nExecStart=/bin/sleep infinity\n",
+    "blue.service": "[Unit]\nConflicts=green.service\nConflicts=spare.service\nOnSuccess=spare.service\n[Service]\nExecStart=/bin/sleep infinity\n",
     "green.service": "[Service]\nExecStart=/bin/sleep infinity\n",
+    "spare.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "disk.service": "[Service]\nExecStart=/bin/sleep infinity\n",
     "srv.mount": "[Unit]\nRequires=disk.service\nAfter=disk.service\n[Mount]\nWhat=tmpfs\nWhere=/srv\nType=tmpfs\n",
     "reader.service": "[Unit]\nRequiresMountsFor=/srv\n[Service]\nWorkingDirectory=/srv\nExecStart=/bin/sleep infinity\n",
@@ -257,6 +260,16 @@ def test_the_job_of_a_timer_ends_first(guest):
     guest.shell("systemctl stop job.timer disk; rm /run/finish /run/job")
 
 
+def test_the_job_of_a_timer_ends_first_whatever_its_type(guest):
+    guest.shell("rm -f /run/finish; systemctl start long.timer; until systemctl is-active long; do sleep 0.1; done")
+    said = "long.timer is inactive, and long.service, which it has started, is active"
+    assert guest.hold(["long.timer"])["waiting_for"] == said and guest.still_on("long.timer") == [said]
+    guest.shell("touch /run/finish")
+    assert guest.hold(["long.timer"], timeout=20)["done"] and guest.shell("cat /run/long") == "ran"
+    assert guest.release()["conflicts"] == []
+    guest.shell("systemctl stop long.timer long; rm /run/finish /run/long")
+
+
 def test_somebody_starts_the_service_of_a_held_socket(guest):
     """systemd refuses to start the socket then; what else is held comes back."""
     guest.hold(["slow", "talk"])
@@ -279,6 +292,15 @@ def test_somebody_starts_what_excludes_a_held_service(guest):
     assert guest.shell("systemctl is-active blue green || true").split() == ["inactive", "active"]
     assert guest.shell("ls -A /var/lib/graceful_azure") == ""
     guest.shell("systemctl stop green")
+
+
+def test_what_its_own_stop_starts_does_not_keep_it_off(guest):
+    guest.shell("systemctl stop spare; systemctl start blue")
+    assert guest.hold(["blue"])["done"]
+    assert guest.shell("systemctl is-active blue spare || true").split() == ["inactive", "active"]
+    assert guest.release()["conflicts"] == []
+    assert guest.shell("systemctl is-active blue spare || true").split() == ["active", "inactive"]
+    guest.shell("systemctl stop blue; systemctl stop spare")
 
 
 def test_a_socket_with_an_instance_for_each_connection(guest):

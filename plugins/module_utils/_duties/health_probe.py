@@ -24,7 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
-from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded
+from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, condition_of, describe, record_of
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
@@ -211,7 +211,9 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     action = problem = None
     try:
         action = health.action_from(params)
-        action.check()
+        # What is held goes back, whether or not it could be held today.
+        if machine.store().read(HEALTH_PROBE, subject_of(action.name, action.on)) is None:
+            action.check()
     except (ProbeError, SystemdError) as error:
         problem = str(error)
     look = ProbeLook(params, action, machine, health)

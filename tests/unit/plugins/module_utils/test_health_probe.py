@@ -405,6 +405,33 @@ def test_a_socket_of_which_the_service_answers(accept):
         UnitOfProbe("health.socket", Systemd(systemctl)).check()
 
 
+def test_a_socket_that_is_held_is_seen_whatever_it_starts(tmp_path):
+    """Such as one that a former release held and a boot started again: only what is seen is given back."""
+    state = "active"
+
+    def systemctl(words, **_more):
+        nonlocal state
+        state = {"stop": "inactive", "start": "active"}.get(words[1], state)
+        triggers = "" if hold_it else "Triggers=health.service\n"
+        return 0, "ActiveState=%s\nLoadState=loaded\n%s" % (state, triggers), ""
+
+    def go(boot, present):
+        request = Request(present, ["A"])
+        action = UnitOfProbe("health.socket", Systemd(systemctl)) if present else None
+        driver = HealthAnswers(Store(host.state_dir), request, action, lambda record: action_of(record, Systemd(systemctl), systemctl), boot)
+        Engine(driver, Store(host.state_dir), request).run()
+
+    host, hold_it = Host(tmp_path, "out"), True
+    known = {"action": "service", "service": "health.socket"}
+    go("boot-1", present=True)
+    hold_it, state = False, "active"
+    told = host.see(systemctl, **known)
+    assert told["problem"] is None and told["answer"]["held_by"] == ["A"]
+    go("boot-2", present=False)
+    assert not host.records
+    assert "health.service, which would go on" in host.see(systemctl, **known)["problem"]
+
+
 @pytest.mark.parametrize("host", ["out", "in"], indirect=True)
 def test_somebody_lets_it_pass_in_the_same_boot(host):
     host.hold("A")

@@ -97,6 +97,7 @@ class Model:
                 one["left"] if one["state"] in ("inactive", "failed") else "",
                 bool(one.get("queued")) and one["state"] in ("inactive", "failed"),
                 one.get("rivals", ()),
+                bool(one.get("exited")) and one["state"] == "active",
             )
             for name, one in zip(names, found)
         ]
@@ -342,16 +343,36 @@ class TestHold:
         hold(model, store, ["cache.socket"])
         assert release(model, store)["done"] and model.told == [("stop", "cache.socket"), ("start", "cache.socket")]
 
-    def test_the_job_of_a_timer_is_awaited(self, model, store):
-        model.add("backup.service", "activating", ends=True)
-        model.add("backup.timer", triggers=["backup.service"])
-        result = hold(model, store, ["backup.timer"])
-        assert result["waiting_for"] == "backup.timer is inactive, and backup.service, which it has started, is activating"
-        driver = Services(model, store, Request(True, []), ["backup.timer"])
+    def test_a_named_socket_takes_along_what_is_named_later_in_its_turn(self, model, store):
+        model.add("shop.socket", triggers=["shop.service"])
+        model.units["shop.service"]["dependents"] = ("shop.socket",)
+        assert hold(model, store, ["shop.socket", "db", "shop"])["done"]
+        assert model.told == [("stop", "shop.socket"), ("stop", "db.service"), ("stop", "shop.service")]
+        assert release(model, store)["done"] and model.told[3:] == [("start", "shop.socket"), ("start", "shop.service"), ("start", "db.service")]
+
+    @pytest.mark.parametrize("kind", ["timer", "path"])
+    @pytest.mark.parametrize(("state", "ends"), [("activating", True), ("active", False)])
+    def test_what_a_timer_or_a_path_has_started_is_awaited(self, model, store, kind, state, ends):
+        """It is neither stopped halfway nor run again on the way back, whatever its Type= is."""
+        unit = "backup.%s" % kind
+        model.add("backup.service", state, ends=ends, dependents=[unit])
+        model.add(unit, triggers=["backup.service"])
+        result = hold(model, store, [unit])
+        assert result["waiting_for"] == "%s is inactive, and backup.service, which it has started, is %s" % (unit, state)
+        driver = Services(model, store, Request(True, []), [unit])
         assert driver.why_on(driver.look_only()) == [result["waiting_for"]]
         model.units["backup.service"]["state"] = "inactive"
-        assert hold(model, store, ["backup.timer"])["done"] and model.told == [("stop", "backup.timer")]
-        assert release(model, store)["done"] and model.told[1:] == [("start", "backup.timer")]
+        assert hold(model, store, [unit])["done"] and model.told == [("stop", unit)]
+        assert release(model, store)["done"] and model.told[1:] == [("start", unit)]
+
+    def test_what_counts_as_active_after_its_end_is_not_awaited(self, model, store):
+        """With RemainAfterExit=yes, and a target."""
+        model.add("backup.service", dependents=["backup.timer"])
+        model.units["backup.service"]["exited"] = True
+        model.add("night.target")
+        model.add("backup.timer", triggers=["backup.service", "night.target"])
+        assert hold(model, store, ["backup.timer"])["done"] and release(model, store)["done"]
+        assert model.told == [("stop", "backup.timer"), ("start", "backup.timer")]
 
     def test_the_job_of_a_timer_is_stopped_if_it_is_named(self, model, store):
         model.add("backup.service", "activating", ends=True, dependents=["backup.timer"])
@@ -502,6 +523,15 @@ class TestSomebodyElse:
         said = "shop.service was stopped, and somebody else has started green.service since: they exclude each other, so it was left alone."
         assert result["conflicts"] == [said]
         assert result["done"] and model.told == [("start", "db.service")] and store.records() == []
+
+    def test_a_boot_starts_what_excludes_it(self, model, store):
+        """That is nobody's will: what ran before the event runs after it."""
+        model.add("green.service", "inactive")
+        model.units["shop.service"]["rivals"] = ("green.service",)
+        hold(model, store, ["shop"])
+        model.reboot(enabled=["green.service"])
+        result = release(model, store)
+        assert result["done"] and result["conflicts"] == [] and model.told[1:] == [("start", "shop.service")] and store.records() == []
 
     @pytest.mark.parametrize(("kind", "triggered"), [("shop.socket", "shop.service"), ("srv.automount", "srv.mount")])
     def test_started_what_a_held_unit_triggers(self, model, store, kind, triggered):
@@ -895,8 +925,8 @@ class TestSystemctl:
             "cat <<END\nLoadState=loaded\nActiveState=active\nJob=17\nRequiredBy=x.service y.target\nBoundBy=\nConsistsOf=z.service\nUpheldBy=u.service\n"
             "\nActiveState=inactive\nLoadState=not-found\n"
             "\nActiveState=inactive\nLoadState=loaded\nType=oneshot\nRemainAfterExit=no\nResult=signal\n"
-            "OnFailure=spare.service\nConflicts=spare.service shutdown.target\nConflictedBy=next.service\n"
-            "\nActiveState=active\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
+            "OnFailure=spare.service\nOnSuccess=page.service\nConflicts=spare.service page.service shutdown.target\nConflictedBy=next.service\n"
+            "\nActiveState=active\nSubState=exited\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
             "\nActiveState=active\nLoadState=loaded\nAccept=no\nTriggers=e.service\nResult=success\n"
             "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\nEND"
         )
@@ -904,12 +934,12 @@ class TestSystemctl:
             Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service", "u.service"), (), False, ""),
             Unit("b.service", "inactive", "not-found", False, (), (), False, ""),
             Unit("c.service", "inactive", "loaded", False, (), (), True, "signal", rivals=("next.service", "shutdown.target")),
-            Unit("d.service", "active", "loaded", False, (), (), False, "success"),
+            Unit("d.service", "active", "loaded", False, (), (), False, "success", exited=True),
             Unit("e.socket", "active", "loaded", False, (), ("e.service",), False, "success"),
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
         ]
         assert asked() == [
-            "show --property=ActiveState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,OnFailure,"
+            "show --property=ActiveState,SubState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,OnFailure,OnSuccess,"
             "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy,Conflicts,ConflictedBy"
             " -- a.service b.service c.service d.service e.socket f.socket"
         ]
