@@ -107,16 +107,19 @@ class NginxDuty(Duty):
     def _nginx(self) -> Nginx:
         return Nginx(self.machine.run_command, self.given["configuration"])
 
+    def _lines(self) -> HostLines:
+        return HostLines([self._server], [os.path.realpath(path) for path in self._files])
+
     def _unknown(self, found: NginxLook) -> Iterator[str]:
         """What may lead to the host, in sentences."""
-        lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
+        lines = self._lines()
         servers = [line for line in found.servers if line["in_service"] and not lines.is_named(line)]
         named = [*((label_of(line["upstream"], line["server"]), line) for line in servers), *((directive(line), line) for line in found.passes)]
         return (may_lead(place, line["unresolved"]) for place, line in named if line["unresolved"] and lines.counts(line))
 
     def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""
-        lines = HostLines([self._server], [os.path.realpath(path) for path in self._files])
+        lines = self._lines()
         own = lines.own(found.servers)
 
         def is_its(place: Destination) -> bool:
