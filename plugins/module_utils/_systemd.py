@@ -43,6 +43,8 @@ RIVALS = ("Conflicts", "ConflictedBy")
 # want. Slices, scopes and devices come and go with their content.
 STARTED_AGAIN = (".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap")
 DOWN = ("inactive", "failed", "maintenance")
+# Stopping a target does not stop these units, unless they say so themselves (PartOf=).
+OF_TARGET = ("Wants", "Requires", "BindsTo", "Upholds")
 # A unit in one of these states cannot be started. Those of systemd's are the first two.
 UNSTARTABLE = ("not-found", "masked", "disabled")
 # systemd refuses to start these units while the unit that they trigger runs.
@@ -126,6 +128,7 @@ class Systemd:
             )
             + STOPPED_ALONG
             + RIVALS
+            + OF_TARGET
         )
         text = self._call("show", "--property=" + ",".join(properties), "--", *names)
         blocks = [block for block in text.strip().split("\n\n") if block]
@@ -144,8 +147,7 @@ class Systemd:
                     fields.get("LoadState", "not-found"),
                     _has_job(fields),
                     tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
-                    # A socket that starts an instance for each connection is never refused because of them.
-                    tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
+                    _triggers(name, fields),
                     fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
                     fields.get("Result", ""),
                     _left(fields) if state in DOWN else "",
@@ -216,6 +218,14 @@ class Systemd:
             why = " ".join(complained.split()) or "exit status %d" % status
             raise SystemdRefused("%s failed: %s" % (called, why))
         return said
+
+
+def _triggers(name: str, fields: dict[str, str]) -> tuple[str, ...]:
+    """What a unit starts."""
+    if name.endswith(".target"):
+        return tuple(sorted(_words(fields, *OF_TARGET)))
+    # A socket that starts an instance for each connection is never refused because of them.
+    return tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else ()
 
 
 def _left(fields: dict[str, str]) -> str:
@@ -354,7 +364,8 @@ class Services(StoppedInOrder[Unit, str]):
         return [unit._replace(left=unit.left or self._started(unit)) if is_down(unit) else unit for unit in super().seen_now(things)]
 
     def _started(self, unit: Unit) -> str:
-        """What a unit that is down has started and that still runs, such as the job of a timer: it is awaited, unless it is to be stopped as well."""
+        """What a unit that is down has started and that still runs, such as the job of a timer or a service of a target: it is awaited, unless it is to be
+        stopped as well."""
         if not self._request.present:
             return ""
         started = self._manager.show([name for name in unit.triggers if name not in self._stopped])

@@ -33,6 +33,7 @@ UNITS = {
     "slow.service": "[Service]\nExecStartPre=/bin/sleep 3\nExecStart=/bin/sleep infinity\nExecStop=/bin/sleep 3\n",
     "broken.service": "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=/bin/sleep infinity\n",
     "job.timer": "[Timer]\nOnActiveSec=0\nAccuracySec=1ms\n",
+    "both.target": "[Unit]\nWants=slow.service green.service\n",
     "long.timer": "[Timer]\nOnActiveSec=0\nAccuracySec=1ms\n",
     "long.service": "[Service]\nExecStart=/bin/sh -c 'echo ran >> /run/long; until test -e /run/finish; do sleep 0.1; done'\n",
     "talk.socket": "[Socket]\nListenStream=/run/talk\n",
@@ -268,6 +269,17 @@ def test_the_job_of_a_timer_ends_first_whatever_its_type(guest):
     assert guest.hold(["long.timer"], timeout=20)["done"] and guest.shell("cat /run/long") == "ran"
     assert guest.release()["conflicts"] == []
     guest.shell("systemctl stop long.timer long; rm /run/finish /run/long")
+
+
+def test_a_target_that_leaves_its_services(guest):
+    """Without PartOf= in a service, stopping its target does not stop it."""
+    guest.shell("systemctl start both.target")
+    said = "both.target is inactive, and green.service, which it has started, is active"
+    assert guest.hold(["both.target", "slow"], timeout=20)["waiting_for"] == said and guest.still_on("both.target")
+    assert guest.hold(["both.target", "slow", "green"], timeout=20)["done"] and guest.still_on("both.target") == []
+    assert guest.release(timeout=20)["conflicts"] == []
+    assert guest.shell("systemctl is-active both.target slow green").split() == ["active"] * 3
+    guest.shell("systemctl stop both.target slow green")
 
 
 def test_somebody_starts_the_service_of_a_held_socket(guest):

@@ -365,6 +365,15 @@ class TestHold:
         assert hold(model, store, [unit])["done"] and model.told == [("stop", unit)]
         assert release(model, store)["done"] and model.told[1:] == [("start", unit)]
 
+    def test_what_a_target_has_started_is_awaited(self, model, store):
+        """Only services that say PartOf= stop along with it."""
+        model.add("web.service")
+        model.add("shop.target", triggers=["shop.service", "web.service", "basic.target"], dependents=["web.service"])
+        result = hold(model, store, ["shop.target"])
+        assert result["waiting_for"] == "shop.target is inactive, and shop.service, which it has started, is active"
+        assert hold(model, store, ["shop.target", "shop"])["done"] and release(model, store)["done"]
+        assert {model.state("web"), model.state("shop"), model.units["shop.target"]["state"]} == {"active"}
+
     def test_what_counts_as_active_after_its_end_is_not_awaited(self, model, store):
         """With RemainAfterExit=yes, and a target."""
         model.add("backup.service", dependents=["backup.timer"])
@@ -928,20 +937,22 @@ class TestSystemctl:
             "OnFailure=spare.service\nOnSuccess=page.service\nConflicts=spare.service page.service shutdown.target\nConflictedBy=next.service\n"
             "\nActiveState=active\nSubState=exited\nLoadState=loaded\nType=oneshot\nRemainAfterExit=yes\nResult=success\n"
             "\nActiveState=active\nLoadState=loaded\nAccept=no\nTriggers=e.service\nResult=success\n"
-            "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\nEND"
+            "\nActiveState=active\nLoadState=loaded\nAccept=yes\nTriggers=f@1.service\nResult=success\n"
+            "\nActiveState=active\nLoadState=loaded\nWants=h.service i.service\nRequires=j.service sysinit.target\nEND"
         )
-        assert Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service", "e.socket", "f.socket"]) == [
+        assert Systemd(run_command).show(["a.service", "b.service", "c.service", "d.service", "e.socket", "f.socket", "g.target"]) == [
             Unit("a.service", "active", "loaded", True, ("x.service", "y.target", "z.service", "u.service"), (), False, ""),
             Unit("b.service", "inactive", "not-found", False, (), (), False, ""),
             Unit("c.service", "inactive", "loaded", False, (), (), True, "signal", rivals=("next.service", "shutdown.target")),
             Unit("d.service", "active", "loaded", False, (), (), False, "success", exited=True),
             Unit("e.socket", "active", "loaded", False, (), ("e.service",), False, "success"),
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
+            Unit("g.target", "active", "loaded", False, (), ("h.service", "i.service", "j.service", "sysinit.target"), False, ""),
         ]
         assert asked() == [
             "show --property=ActiveState,SubState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,OnFailure,OnSuccess,"
-            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy,Conflicts,ConflictedBy"
-            " -- a.service b.service c.service d.service e.socket f.socket"
+            "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo,TriggeredBy,UpheldBy,Conflicts,ConflictedBy,Wants,Requires,BindsTo,Upholds"
+            " -- a.service b.service c.service d.service e.socket f.socket g.target"
         ]
         assert Systemd(run_command).show([]) == [] and len(asked()) == 1
 
