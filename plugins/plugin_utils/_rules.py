@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true
+from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true, takes_unknown_for_short
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
@@ -47,6 +47,7 @@ class Rule(_Defaults):
 
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
+UNPREPARED = ("approve", "ignore")
 ON_DRAIN_TIMEOUT = ("hold", "approve")
 
 _DEFAULTS: _Defaults = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
@@ -93,7 +94,11 @@ def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
         if not isinstance(when, str):
             mistakes.append(f"{label}: when {when!r} is not a JMESPath expression (a string)")
         else:
-            mistakes.extend(f"{label}: when: {mistake}" for mistake in expression_mistakes(when))
+            wrong = expression_mistakes(when)
+            # Whoever is prepared loses nothing by it.
+            if not wrong and (rule.get("action") in UNPREPARED or rule.get("on_drain_timeout") == "approve") and takes_unknown_for_short(when):
+                wrong = ["it is also true for duration_in_seconds -1, which means unknown; add duration_in_seconds >= `0`, or say `-1` as well"]
+            mistakes.extend(f"{label}: when: {mistake}" for mistake in wrong)
     return mistakes
 
 
