@@ -58,6 +58,12 @@ class HostLines:
         """The lines of its own address."""
         return [line for line in lines if self.is_named(line)]
 
+    def others(self, servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine]]:
+        """What sends requests elsewhere than to the host's own address, each with what people call it."""
+        used = (line for line in servers if line["in_service"] and not self.is_named(line))
+        called = [*((label_of(line["upstream"], line["server"]), line) for line in used), *((directive(line), line) for line in passes)]
+        return [(place, line) for place, line in called if self.counts(line)]
+
     def own(self, lines: Iterable[Line]) -> set[Destination]:
         """Where the lines of its own address lead."""
         return {place for line in self.named(lines) for place in places_of(line)}
@@ -65,6 +71,16 @@ class HostLines:
     def of(self, lines: Collection[AnyLine], is_its: Callable[[Destination], bool]) -> list[AnyLine]:
         """All lines of the host, those of its own address first."""
         return self.named(lines) + [line for line in lines if not self.is_named(line) and self.has(line, is_its)]
+
+
+def label_of(upstream: str, address: str) -> str:
+    """What people call a server."""
+    return "%s in upstream %s" % (address, upstream)
+
+
+def directive(line: Line) -> str:
+    """What people call a directive that passes requests on itself."""
+    return "%s in %s, line %s," % (line["text"].rstrip(";"), line["file"], line["line"])
 
 
 def places_of(line: Line) -> set[Destination]:

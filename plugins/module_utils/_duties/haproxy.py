@@ -18,8 +18,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
-    is_meant,
     is_named,
+    meant_passes,
+    pass_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
@@ -96,14 +97,15 @@ class HaproxyDuty(Duty):
         lacking = [backend for backend in self._backends if backend not in there]
         ready = [server for server in servers if is_in_rotation(server)]
         is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
+        past = meant_passes(self.given, details["passes"])
         return self.seen(
             MOVING if is_moving else IN if ready else OUT,
             any(server["in_service"] for server in servers),
-            busy=[*self._busy(servers), *self._came(details, servers), *self._past(details["passes"], servers)],
+            busy=[*self._busy(servers), *self._came(details, servers, past), *self._past(past, servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
             problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
-            doubts=self._unknown(details["passes"]),
+            doubts=self._unknown(past),
             details=details,
         )
 
@@ -140,20 +142,19 @@ class HaproxyDuty(Duty):
         """What sends requests to the host without a server, in sentences."""
         own = {(server["address"], server["port"]) for server in servers}
         for line in found:
-            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]) and is_meant(self.given, line["backend"]):
-                yield haproxy_passes("%s in %s" % (line["text"], line["backend"]))
+            if any(is_same_host((at["address"], at["port"]), own) for at in line["leads_to"]):
+                yield haproxy_passes(pass_of(line))
 
     def _unknown(self, found: Iterable[dict[str, Any]]) -> Iterator[str]:
         """What may lead to the host past its servers, in sentences."""
         for line in found:
-            if line["unresolved"] and (line["backend"] == "global" or is_meant(self.given, line["backend"])):
-                yield may_lead("%s in %s" % (line["text"], line["backend"]), line["unresolved"])
+            if line["unresolved"]:
+                yield may_lead(pass_of(line), line["unresolved"])
 
-    def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]]) -> list[str]:
+    def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]], found: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""
         out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if not is_in_rotation(server)}
-        ways = [line for line in details["passes"] if line["unresolved"] and "total" in line and is_meant(self.given, line["backend"])]
-        past = {(line["backend"], line["text"]): line["total"] for line in ways}
+        past = {(line["backend"], line["text"]): line["total"] for line in found if line["unresolved"] and "total" in line}
         now = {key: (details["process"], total) for key, total in [*out.items(), *past.items()]}
         before, self._before = self._before, now
         rises = [(key, total - before[key][1]) for key, (there, total) in now.items() if key in before and before[key][0] == there]

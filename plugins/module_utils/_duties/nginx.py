@@ -14,8 +14,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._connections import ConnectionsError
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
-    directive,
-    label_of,
     never_out,
     nginx_server,
     nginx_stays,
@@ -29,7 +27,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import NginxLook, NginxServers, Silence, irreplaceable, shared_with
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched, places_of
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, is_searched, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, may_lead, parse_places, spelled
@@ -112,10 +110,8 @@ class NginxDuty(Duty):
 
     def _unknown(self, found: NginxLook) -> Iterator[str]:
         """What may lead to the host, in sentences."""
-        lines = self._lines()
-        servers = [line for line in found.servers if line["in_service"] and not lines.is_named(line)]
-        named = [*((label_of(line["upstream"], line["server"]), line) for line in servers), *((directive(line), line) for line in found.passes)]
-        return (may_lead(place, line["unresolved"]) for place, line in named if line["unresolved"] and lines.counts(line))
+        others = self._lines().others(found.servers, found.passes)
+        return (may_lead(place, line["unresolved"]) for place, line in others if line["unresolved"])
 
     def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""

@@ -22,6 +22,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_in_rotation,
     is_meant,
     is_named,
+    meant_passes,
+    pass_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
@@ -61,8 +63,7 @@ def place_name(machine: str, server: Json) -> str:
 
 
 def pass_name(machine: str, line: Json) -> str:
-    """Something that sends requests past the servers."""
-    return f"{line['text']} in {line['backend']} on {machine}"
+    return f"{pass_of(line)} on {machine}"
 
 
 def pools_of(server: Json) -> list[Pool]:
@@ -383,7 +384,7 @@ def _places(
     beside = tuple(haproxy_beside(name, address, told[address]) for address in addresses.searched(host, machine.result) if told.get(address))
     past = () if any(place.in_rotation for place in places) else tuple(_ways(settings, name, machine))
     places[:1] = [replace(first, busy=first.busy + beside, past=past) for first in places[:1]]
-    passes = _passes(settings, machine)
+    passes = meant_passes(settings, machine.result["passes"])
     here = {(server["address"], server.get("port") or 0) for server in own if server.get("address")}
     theirs = [server for server in servers if server.get("address") and server not in own and _owner(host, owners, server)] if passes else []
     elsewhere = {(server["address"], server.get("port") or 0) for server in theirs}
@@ -397,14 +398,9 @@ def _places(
     return places
 
 
-def _passes(settings: BalancerSettings, machine: MachineObservation) -> list[Json]:
-    """What sends requests past the servers, in the backends that the settings name if they name any. What is global belongs to no backend."""
-    return [line for line in machine.result["passes"] if line["backend"] == "global" or is_meant(settings, line["backend"])]
-
-
 def _ways(settings: BalancerSettings, name: str, machine: MachineObservation) -> Iterator[tuple[str, Count]]:
     """What sends requests nobody knows where, with their number."""
-    for line in _passes(settings, machine):
+    for line in meant_passes(settings, machine.result["passes"]):
         if line["unresolved"] and "total" in line:
             yield pass_name(name, line), _count(machine, line["total"], line.get("quiet_for", 0.0))
 
@@ -417,7 +413,7 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
     """Sentences about servers of the host's name that lead elsewhere or may, and about what keeps anybody from knowing whether a server is idle."""
     if machine.result.get("hidden"):
         yield f"balancer {name}: {machine.result['hidden']}. As long as this is so, the host never counts as idle"
-    for line in _passes(settings, machine):
+    for line in meant_passes(settings, machine.result["passes"]):
         if line["unresolved"]:
             yield may_lead(pass_name(name, line), line["unresolved"])
     own, others = _own(settings, host, machine)
@@ -452,7 +448,7 @@ def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str
         is_its = is_named(settings, server) or host.name in owners.get((server["backend"], server["server"]), ())
         if is_meant(settings, server["backend"]) and not is_its and is_in_rotation(server) and server.get("address"):
             yield place_name(name, server), server["address"], server.get("port")
-    for line in _passes(settings, machine):
+    for line in meant_passes(settings, machine.result["passes"]):
         yield from ((pass_name(name, line), at["address"], at["port"]) for at in line["leads_to"])
 
 

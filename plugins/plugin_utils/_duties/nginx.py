@@ -15,14 +15,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._conditions import 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
     comes_back,
-    directive,
-    label_of,
     never_out,
     nginx_beside,
     nginx_server,
     nginx_stays,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, places_of
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, may_lead, place_text, spelled
@@ -261,28 +259,20 @@ def _places(
 
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
     """Sentences about what leads nobody knows where."""
-    others = _others(settings, name, result)
-    return "; ".join(may_lead(place, line["unresolved"]) for place, line in others if line["unresolved"])
-
-
-def _others(settings: BalancerSettings, name: str, result: Json) -> Iterator[tuple[str, Json]]:
-    """What sends requests elsewhere than to the host's own address, each with its name."""
-    lines = lines_of(settings, result)
-    servers = (server for server in result["servers"] if server["in_service"] and not lines.is_named(server))
-    found = [*((place_name(name, server), server) for server in servers), *((directive_name(name, line), line) for line in result["passes"])]
-    return ((place, line) for place, line in found if lines.counts(line))
+    others = lines_of(settings, result).others(result["servers"], result["passes"])
+    return "; ".join(may_lead(f"{place} on {name}", line["unresolved"]) for place, line in others if line["unresolved"])
 
 
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
     """Sentences about what leads to an address of the host that another one may have as well."""
-    own = lines_of(settings, result).own(result["servers"])
-    named = {target[0] for target in own if not isinstance(target, str)}
-    for place, line in _others(settings, name, result):
+    lines = lines_of(settings, result)
+    named = {target[0] for target in lines.own(result["servers"]) if not isinstance(target, str)}
+    for place, line in lines.others(result["servers"], result["passes"]):
         # Another duty of the host may name it.
         ends = (each for each in sorted(places_of(line), key=str) if not isinstance(each, str) and host.name not in owners.get(each, ()))
         found = next((target for target in ends if addresses.may_lead_to(host, target, named, result)), None)
         if found:
-            yield may_be_anothers(place, place_text(found), host.name, "files")
+            yield may_be_anothers(f"{place} on {name}", place_text(found), host.name, "files")
 
 
 def _is_here(

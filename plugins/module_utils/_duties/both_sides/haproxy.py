@@ -13,10 +13,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterable, Mapping
+    from typing import Any, TypeVar
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Specs
+
+    Line = TypeVar("Line", bound=Mapping[str, Any])
 
 OPTIONS: Specs = {
     "hosts": HOSTS,
@@ -38,6 +40,16 @@ def is_in_rotation(server: Mapping[str, Any]) -> bool:
 def is_meant(options: Mapping[str, Any], backend: str | None) -> bool:
     """Whether a backend is one of those that the options name, if they name any."""
     return not options.get("backends") or backend in options["backends"]
+
+
+def meant_passes(options: Mapping[str, Any], passes: Iterable[Line]) -> list[Line]:
+    """What sends requests past the servers, in the backends that the options name if they name any. What is global belongs to no backend."""
+    return [line for line in passes if line["backend"] == "global" or is_meant(options, line["backend"])]
+
+
+def pass_of(line: Mapping[str, Any]) -> str:
+    """What people call something that sends requests past the servers."""
+    return "%s in %s" % (line["text"], line["backend"])
 
 
 def is_named(options: Mapping[str, Any], server: Mapping[str, Any]) -> bool:

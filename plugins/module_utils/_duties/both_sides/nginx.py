@@ -13,7 +13,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Specs
@@ -25,16 +24,6 @@ OPTIONS: Specs = {
     "configuration": {"type": "path"},
     "quiet": QUIET,
 }
-
-
-def label_of(upstream: str, address: str) -> str:
-    """What people call a server."""
-    return "%s in upstream %s" % (address, upstream)
-
-
-def directive(line: Mapping[str, Any]) -> str:
-    """What people call a directive that passes requests on itself."""
-    return "%s in %s, line %s," % (line["text"].rstrip(";"), line["file"], line["line"])
 
 
 def nginx_server(place: str, server: dict[str, Any]) -> tuple[str, ...]:
