@@ -347,8 +347,9 @@ class Services(StoppedInOrder[Unit, str]):
                 runs.name,
                 runs.active_state,
             )
-        # What a boot has started is nobody's will.
-        rivals = unit.rivals if is_down(unit) and hold.noted["boot_id"] == self._boot_id else ()
+        # What a boot has started is nobody's will. Nearly every unit excludes shutdown.target.
+        is_asked = is_down(unit) and hold.noted["boot_id"] == self._boot_id
+        rivals = [name for name in unit.rivals if is_asked and name != "shutdown.target"]
         rival = next((other for other in self._manager.show(rivals) if is_up(other)), None)
         if rival is not None:
             return "%s was stopped, and somebody else has started %s since: they exclude each other, so it was left alone." % (unit.name, rival.name)
