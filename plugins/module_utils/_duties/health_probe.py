@@ -134,7 +134,7 @@ class HealthProbeDuty(Duty):
 
     def _problem(self, action: Any) -> str | None:
         try:
-            action.check()
+            _check(action, self.machine)
             self._host.check_writable(self.machine.state_dir)
         except (ProbeError, SystemdError, HoldError) as error:
             return str(error)
@@ -161,6 +161,12 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
     action = health.action_from(params)
     engine = _change(machine, health, request, action, 0.0, lambda: passes_at(params["url"], health, machine))
     return dict(engine.result("answers"), waiting_for=engine.waiting_for)
+
+
+def _check(action: Any, machine: Machine) -> None:
+    """Raise an error if the answer could not be held. What is held goes back, whether or not it could be held today."""
+    if machine.store().read(HEALTH_PROBE, subject_of(action.name, action.on)) is None:
+        action.check()
 
 
 def passes_at(url: str | None, health: Any, machine: Machine) -> bool | None:
@@ -211,9 +217,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     action = problem = None
     try:
         action = health.action_from(params)
-        # What is held goes back, whether or not it could be held today.
-        if machine.store().read(HEALTH_PROBE, subject_of(action.name, action.on)) is None:
-            action.check()
+        _check(action, machine)
     except (ProbeError, SystemdError) as error:
         problem = str(error)
     look = ProbeLook(params, action, machine, health)

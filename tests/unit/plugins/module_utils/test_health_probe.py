@@ -22,7 +22,9 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _health_actions, _health_probe
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
+from ansible_collections.graceful.azure.plugins.module_utils._duties import all_types
 from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as duty
+from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
     MARK,
@@ -427,6 +429,8 @@ def test_a_socket_that_is_held_is_seen_whatever_it_starts(tmp_path):
     hold_it, state = False, "active"
     told = host.see(systemctl, **known)
     assert told["problem"] is None and told["answer"]["held_by"] == ["A"]
+    entry = all_types.read(dict(known, type="health_probe"), Machine)
+    assert entry.duty(entry.name, entry.options, Machine(systemctl, host.state_dir, False)).look()["problem"] is None
     go("boot-2", present=False)
     assert not host.records
     assert "health.service, which would go on" in host.see(systemctl, **known)["problem"]
