@@ -146,7 +146,7 @@ def approvals(observed: Observed, drains: Mapping[str, Drain], steps: Mapping[st
             if (outside or host.name in event.shown_by) and (host.name not in taken or taken[host.name].role == "drain_host"):
                 leaving.update(event.members if not event.prepares else ())
                 ready = [member.resource_name for member in members] + list(event.strangers)
-                more: Json = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host, observed)}
+                more: Json = _from_outside(host, event, observed) if outside else {"ready_until": _ready_until(host.clock(observed.now), observed)}
                 judged.steps[host.name] = step("approve_event", "approved", [event], ready_resources=ready, **more)
                 if outside:
                     judged.verdicts[event.key] = Verdict(True, (_sent_through(more["through"], event),))
@@ -241,11 +241,10 @@ def _from_outside(host: Host, event: Event, observed: Observed) -> Json:
     """What a step needs that approves from outside. If an attempt has failed, another VM is asked to show the event."""
     witnesses = _witnesses(event, observed)
     witness = witnesses[observed.document.number % len(witnesses) if event.refused_since is not None else 0]
-    # It is carried out on the controller.
-    until = observed.now + READY + READY_EACH * len(observed.hosts)
     if host.settings.outside is None:
         raise AssertionError("as C(is_sent_outside) has told")
-    return {"witness": witness, "through": host.settings.outside["title"], "ready_until": until}
+    # It is carried out on the controller.
+    return {"witness": witness, "through": host.settings.outside["title"], "ready_until": _ready_until(observed.now, observed)}
 
 
 def _is_timed_out(host: Host, event: Event, now: float, judged: Approvals) -> bool:
@@ -257,7 +256,6 @@ def _is_timed_out(host: Host, event: Event, now: float, judged: Approvals) -> bo
     return ends is not None and now >= ends
 
 
-def _ready_until(host: Host, observed: Observed) -> float | None:
-    """Until when the hosts that are ready now count as ready, by the clock of the approving host; None if that clock is unknown."""
-    own = host.clock(observed.now)
-    return None if own is None else own + READY + READY_EACH * len(observed.hosts)
+def _ready_until(now: float | None, observed: Observed) -> float | None:
+    """Until when the hosts that are ready now count as ready. C(now): by the clock of whoever approves; None if that is unknown."""
+    return None if now is None else now + READY + READY_EACH * len(observed.hosts)

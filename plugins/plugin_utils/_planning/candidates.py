@@ -68,15 +68,18 @@ class Decided:
         found = (one.variables.get("through") for one in self.steps.values() if one.role == "approve_event" and event in one.events)
         return next(filter(None, found), None)
 
+    def is_in_hand(self, host: Host) -> bool:
+        """Whether an event of the host is being prepared, and does not wait for anything before that."""
+        return any((host.name, event.key) not in self.waiting for event in host.events)
+
     def needs_second_look(self, host: Host) -> bool:
         """Whether a host only needs a second look to count as idle."""
         drain = self.drains[host.name]
         if any(host.is_off_first([event]) is None for event in host.events if event.prepares):
             return True
-        in_hand = any((host.name, event.key) not in self.waiting for event in host.events)
         is_drained = any(event.key in host.drained and not event.started for event in host.events)
         is_unseen = is_drained and bool(host.settings.drain_host.out) and host.observation.still_on is None
-        return in_hand and not (self.step(host) or drain.busy or host.fatal) and (is_unseen or drain.idle_looks < LOOKS)
+        return self.is_in_hand(host) and not (self.step(host) or drain.busy or host.fatal) and (is_unseen or drain.idle_looks < LOOKS)
 
 
 def decide(observed: Observed) -> Decided:

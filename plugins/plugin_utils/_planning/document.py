@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._events import parse_time
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, TASK
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import RuleGiven
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, DrainStep, Json
 
@@ -171,6 +172,10 @@ class Record:
         """The name of what is held; empty if it has none."""
         name: str | None = self.subject.get("name")
         return name or ""
+
+    @property
+    def is_approval(self) -> bool:
+        return self.kind == TASK and self.name == APPROVED
 
 
 @dataclass(frozen=True)

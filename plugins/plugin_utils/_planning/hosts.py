@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import is_over
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import (
-    APPROVED,
     CLUSTER,
     DRAINED,
     READY_TO_LEAVE,
@@ -211,7 +210,7 @@ class Host(Lasting):
         """Folded event ids for which anything but the approval is recorded on the host itself. What was known counts while nobody can read it."""
         if self.observation.holds is None:
             return set(self.memory.recorded)
-        return {fold(event_id) for record in self.observation.holds if _told_by(record) != APPROVED for event_id in record.events}
+        return {fold(event_id) for record in self.observation.holds if not record.is_approval for event_id in record.events}
 
     @property
     def drained(self) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.tasks import BACK_NAMES, BACK_RECORD, STEP_RECORDS
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, TASK, heard_by, was_posted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, TASK, heard_by, was_posted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Machines, Record, RecordedEvent, seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, Event, add_new
@@ -61,19 +61,15 @@ def read_holds(hosts: dict[str, Host], events: dict[str, Event], machines: Machi
                     host.foreign_ids.add(event_id)  # no event of Azure: a person put the hold, and must release it
                     continue
                 host.held_ids.add(fold(event_id))
-                if not _is_approval(record):
+                if not record.is_approval:
                     held.add(fold(event_id))
                 _recall_answer(host, entry.details)
                 host.probe_passed |= entry.details.get("passed") is True
                 host.heard |= heard_by(record.kind, record.name, entry.details, host.ports)
-                event = _recall_event(events, event_id, entry.details, clock, _is_approval(record))
+                event = _recall_event(events, event_id, entry.details, clock, record.is_approval)
                 add_new(event.hosts, [host.name, *(_bearers(hosts, entry.details.get("targets")) if event.recalled else ())])
                 _note_hold(host, event, record, entry, clock)
         host.approved_ids = host.held_ids - held
-
-
-def _is_approval(record: Record) -> bool:
-    return record.kind == TASK and record.name == APPROVED
 
 
 def _is_names(value: object) -> bool:
@@ -129,7 +125,7 @@ def _bearers(hosts: Mapping[str, Host], targets: object) -> list[str]:
 
 def _note_hold(host: Host, event: Event, record: Record, entry: RecordedEvent, clock: Clock) -> None:
     """Note what a record tells about its event: that we approved it, when the hold was put, and since when the host is out for it."""
-    if _is_approval(record):
+    if record.is_approval:
         if not was_posted(entry.details):
             event.approving, event.approving_until = True, clock.ours(entry.details.get("not_before"))
         elif event.approved_at is None:
