@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.graceful.azure.plugins.module_utils._events import CANCELLED, COMPLETED, DELETING, IN_PROGRESS, NOT_APPROVED, SERVING
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Run
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, Event
@@ -68,7 +68,7 @@ def ending(decided: Decided, statuses: Statuses) -> Ending:
     """Whether the run ends with this pass, and how."""
     observed = decided.observed
     run, hosts = observed.run, observed.hosts.values()
-    events = listed(observed)
+    events = of_targets(observed)
     is_concerned = any(event.action != "ignore" and not _is_left_behind(event, observed) for event in events)
     first_found = observed.now if is_concerned and observed.first_found is None else observed.first_found
     end = _end_of(run, first_found)
@@ -89,7 +89,7 @@ def ending(decided: Decided, statuses: Statuses) -> Ending:
     )
 
 
-def listed(observed: Observed) -> list[Event]:
+def of_targets(observed: Observed) -> list[Event]:
     """The events that name a target, in the order in which they appeared."""
     return sorted((event for event in observed.events.values() if event.hosts), key=lambda event: (event.first_seen, event.key))
 
@@ -114,7 +114,7 @@ def outcome_words(outcome: str, hosts: Mapping[str, Json], why: str | None = Non
     if outcome == IN_PROGRESS:
         return outcome
     persons = [name for name, status in hosts.items() if status["state"] == "needs_person"]
-    but = f", but {first_of(persons)} {'needs' if len(persons) == 1 else 'need'} a person" if persons else ""
+    but = f", but {listed(persons)} {'needs' if len(persons) == 1 else 'need'} a person" if persons else ""
     # Nobody has cancelled a rehearsal that was killed.
     return f"{'over' if description == REHEARSAL else outcome}{f' ({why})' if why else ''}{but}"
 
@@ -235,7 +235,7 @@ def _looks_again(decided: Decided) -> bool:
     A host that was not restored in its time may be by the step of this pass, which may be the second where an event is over.
     """
     run, number, hosts = decided.observed.run, decided.observed.document.number, decided.observed.hosts.values()
-    if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and _is_in_hand(decided, host)) for host in hosts):
+    if number == 1 and any(host.not_counted_yet and (run.check or run.look_twice and not decided.step(host) and decided.is_in_hand(host)) for host in hosts):
         return True
     if (run.check or run.look_twice) and (is_slow(decided.observed) or number == 1 and any(host.blind and not host.traffic.is_helpless for host in hosts)):
         return True
@@ -246,11 +246,6 @@ def _looks_again(decided: Decided) -> bool:
     # The first look at a host has not counted the ports of which only its balancers tell.
     first = 2 if any(host.ports and host.is_told_its_ports for host in hosts) else 1
     return number <= first and any(_needs_second_look(decided, host) for host in hosts) or any(_needs_time(decided, host) for host in hosts)
-
-
-def _is_in_hand(decided: Decided, host: Host) -> bool:
-    """Whether an event is being prepared on the host, which has no step to take."""
-    return not decided.step(host) and any((host.name, event.key) not in decided.waiting for event in host.events)
 
 
 def _is_late_and_tried(decided: Decided, host: Host) -> bool:
@@ -334,7 +329,7 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
             tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))
-    for event in listed(observed):
+    for event in of_targets(observed):
         for name in event.hosts:
             if statuses[name, event.key].state == "needs_person":
                 tell([name], *statuses[name, event.key].why)
@@ -362,7 +357,7 @@ def _may_be_named(host: Host, observed: Observed) -> list[str]:
     events = [event for event in observed.events.values() if event.standing and event.strangers]
     if host.resource_name or not events:
         return []
-    told = (f"{first_of(list(event.shown_by))} shows {event.label} for {first_of(event.strangers)}" for event in events)
+    told = (f"{listed(list(event.shown_by))} shows {event.label} for {listed(event.strangers)}" for event in events)
     return [f"{' and '.join(told)}, which may be this host: set graceful_azure_resource_name"]
 
 

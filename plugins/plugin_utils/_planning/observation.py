@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.hosts import Host
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import claims
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, read_memory
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, joined
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, all_traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.records import read_holds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, reasons
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import LOST_SPOT, TASKS, lost_steps, records_in
@@ -165,7 +165,7 @@ def _meet_traffic(hosts: dict[str, Host], document: Document, addresses: Address
             asked.setdefault(provider.name, []).append((host, settings))
     told = {name: iter(TRAFFIC[name].traffic_of_all(found, document.machines, addresses)) for name, found in asked.items()}
     for host in hosts.values():
-        host.traffic = joined([(balancer, next(told[balancer[0].name])) for balancer in host.balancers])
+        host.traffic = all_traffic([(balancer, next(told[balancer[0].name])) for balancer in host.balancers])
         _note_traffic(host, document.now)
 
 

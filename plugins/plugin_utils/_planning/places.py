@@ -137,6 +137,11 @@ class Traffic:
         return all(reason.kind is not Kind.UNREAD for reason in self.unread)
 
 
+def lasting(name: str, machine: str, why: str) -> Place:
+    """A place from which nothing takes the host out. C(why): the sentence that says so."""
+    return Place(name, machine, in_rotation=True, busy=(why,), by_name=False, stays=why)
+
+
 def unread(label: str, result: Json, mistake: Kind = Kind.MISTAKE) -> Reason:
     """Why a look at a machine told nothing. C(mistake): the kind of the reason if only a person can mend that."""
     return Reason(mistake if result.get("fatal") else Kind.UNREAD, f"{label}: {result.get('fatal') or result.get('error') or 'not observed'}")
@@ -154,7 +159,7 @@ class NextLook:
     quiet: float = 0.0  # seconds without a new request after which they count as idle
 
 
-def joined(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
+def all_traffic(parts: Sequence[tuple[Balancer, Traffic]]) -> Traffic:
     """One C(Traffic) for all balancers of a host. C(parts): pairs of a balancer (C(Place.balancer)) and its C(Traffic)."""
     places: list[Place] = []
     names: set[str] = set()

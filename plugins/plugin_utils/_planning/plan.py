@@ -12,7 +12,7 @@ from __future__ import annotations
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.acts import acts_of, file_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import decide
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import read_document
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, listed, result
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import ending, is_doubtful, of_targets, result
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import has_ended
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import observe
@@ -44,7 +44,7 @@ def plan(document: Json) -> Json:
         "known": known_events(observed),
         "files": {name: file for name, file in files.items() if file},
         "unread": unread,
-        "events": [result(decided, statuses, event) for event in listed(observed)],
+        "events": [result(decided, statuses, event) for event in of_targets(observed)],
         "finished": end.finished,
         "once_more": end.once_more,
         "failed_run": bool(end.messages),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed as first_of
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import listed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.approval import begins
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.candidates import Decided
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import Event
@@ -138,7 +138,7 @@ def _begins(decided: Decided, event: Event) -> str:
     if waiting and len(waiting) == len(hosts):
         return "preparing waits, see below"
     begun = all(event.key in host.held_ids for host in hosts if host.name not in waiting)
-    others = f"; {first_of(waiting)} {'waits' if len(waiting) == 1 else 'wait'}, see below" if waiting else ""
+    others = f"; {listed(waiting)} {'waits' if len(waiting) == 1 else 'wait'}, see below" if waiting else ""
     return f"preparing {'has begun' if begun else 'begins at once'}{others}"
 
 
