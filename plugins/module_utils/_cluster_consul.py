@@ -170,11 +170,9 @@ class Consul(Member):
     def _too_new_to_vote(self) -> set[tuple[str, int]]:
         """The addresses of servers that have no vote now. The set is empty if only operators are told that, and the token is none of them."""
         path = "/v1/operator/raft/configuration"
-        status, text = self._ask("GET", path)
+        status, text = self._ask("GET", path, *NOT_TOLD)
         if status in NOT_TOLD:
             return set()
-        if status != 200:
-            raise self._refused("GET", path, status, text)
         answer = parsed(text)
         servers = answer.get("Servers") if isinstance(answer, dict) else None
         if not isinstance(servers, list):
@@ -226,10 +224,7 @@ class Consul(Member):
         return config
 
     def _maintenance(self, **query: str) -> None:
-        path = "/v1/agent/maintenance?" + urlencode(query)
-        status, text = self._ask("PUT", path)
-        if status != 200:
-            raise self._refused("PUT", path, status, text)
+        self._ask("PUT", "/v1/agent/maintenance?" + urlencode(query))
 
     def _object(self, path: str) -> dict[str, Any]:
         answer = self._get(path)
@@ -244,17 +239,16 @@ class Consul(Member):
         return answer
 
     def _get(self, path: str) -> Any:
-        status, text = self._ask("GET", path)
-        if status != 200:
-            raise self._refused("GET", path, status, text)
-        return parsed(text)
+        return parsed(self._ask("GET", path)[1])
 
-    def _ask(self, method: str, path: str) -> tuple[int, str]:
+    def _ask(self, method: str, path: str, *others: int) -> tuple[int, str]:
+        """The status and the text of an answer. C(others): the statuses besides 200 that are no error."""
         headers = {"X-Consul-Token": self.tools.secret(self.options["token_file"])} if self.options.get("token_file") else None
-        return self.tools.request(method, self.url(path), headers=headers, tls=self.tls())
-
-    def _refused(self, method: str, path: str, status: int, text: str) -> MemberError:
-        return MemberError("%s %s was answered with %s." % (method, self.url(path), _told(status, text)))
+        status, text = self.tools.request(method, self.url(path), headers=headers, tls=self.tls())
+        if status not in (200, *others):
+            words = " ".join(text.split())[:200].rstrip(".")
+            raise MemberError("%s %s was answered with status %d%s." % (method, self.url(path), status, " (%s)" % words if words else ""))
+        return status, text
 
     def _nonsense(self, path: str, why: str) -> MemberError:
         return MemberError("The answer to GET %s is not what an agent of Consul says: %s." % (self.url(path), why))
@@ -266,8 +260,3 @@ def _is_ours(reason: object) -> bool:
 
 def _has_no_vote(member: dict[str, Any]) -> bool:
     return any(member["Tags"].get(tag) for tag in NO_VOTE)
-
-
-def _told(status: int, text: str) -> str:
-    words = " ".join(text.split())[:200].rstrip(".")
-    return "status %d%s" % (status, " (%s)" % words if words else "")

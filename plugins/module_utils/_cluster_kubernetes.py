@@ -144,7 +144,7 @@ class Kubernetes(Member):
             return None
         nodes = {node["metadata"]["name"]: node for node in self._nodes()}
         path = "/api/v1/pods?labelSelector=" + quote(ETCD_PODS, safe="")
-        pods = {str(_dict(pod.get("spec")).get("nodeName")): pod for pod in _items(self._server.ask("GET", path), path) if MIRROR in _annotations(pod)}
+        pods = {str(_dict(pod.get("spec")).get("nodeName")): pod for pod in _items(self._server.ask(path), path) if MIRROR in _annotations(pod)}
         marked = {name for name, node in nodes.items() if ETCD_ROLE in _roles(node)} or {name for name, node in nodes.items() if _roles(node)}
         voters = marked | set(pods).intersection(nodes)
         others, majority = sorted(voters - {self._name}), len(voters) // 2 + 1
@@ -162,7 +162,7 @@ class Kubernetes(Member):
         path = "/api/v1/nodes?limit=%d" % PAGE
         following = ""
         while True:
-            answer = self._server.ask("GET", path + following)
+            answer = self._server.ask(path + following)
             yield from _items(answer, path)
             token = answer["metadata"].get("continue") if isinstance(answer.get("metadata"), dict) else None
             if not token:
@@ -209,7 +209,7 @@ class Kubernetes(Member):
         """A sentence: which nodes there are, the first of them."""
         path = "/api/v1/nodes?limit=%d" % MOST_NAMED
         try:
-            names = [str(node["metadata"]["name"]) for node in _items(self._server.ask("GET", path), path)]
+            names = [str(node["metadata"]["name"]) for node in _items(self._server.ask(path), path)]
         except MemberError:
             return ""
         return " There are %s." % ", ".join(names[:MOST_NAMED]) if names else ""
@@ -220,10 +220,10 @@ class Kubernetes(Member):
 
     def _pods(self) -> list[Thing]:
         path = "/api/v1/pods?fieldSelector=" + quote("spec.nodeName=" + self._name, safe="")
-        pods = _items(self._server.ask("GET", path), path)
+        pods = _items(self._server.ask(path), path)
         for pod in pods:
             if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
-                raise MemberError("%s answers, but not as an API server of Kubernetes does: a pod there has no namespace or uid." % path)
+                raise _nonsense(path, "a pod there has no namespace or uid")
         self._may_vote |= any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get("component") == "etcd" for pod in pods)
         return [pod for pod in pods if not _stays(pod)]
 
@@ -327,11 +327,11 @@ class _Api:
             answer = {"message": " ".join(text.split())[:200]}
         return status, answer
 
-    def ask(self, method: str, path: str) -> dict[str, Any]:
-        """The answer to a request that must not be refused."""
-        status, answer = self.send(method, path)
+    def ask(self, path: str) -> dict[str, Any]:
+        """What is there. It is an error if that is refused."""
+        status, answer = self.send("GET", path)
         if not 200 <= status < 300:
-            raise MemberError(_refused(method, self.url + path, status, answer))
+            raise MemberError(_refused("GET", self.url + path, status, answer))
         return answer
 
 
@@ -442,7 +442,7 @@ def _checked(thing: object, path: str) -> Thing:
     """A node or pod that has what every one has."""
     checked = _dict(thing)
     if not isinstance(_dict(checked.get("metadata")).get("name"), str):
-        raise MemberError("%s answers, but not as an API server of Kubernetes does: something there has no name." % path)
+        raise _nonsense(path, "something there has no name")
     return checked
 
 
@@ -450,8 +450,12 @@ def _items(answer: dict[str, Any], path: str) -> list[Thing]:
     items = answer.get("items")
     # Go writes an empty list as null here and there.
     if "items" not in answer or not (items is None or isinstance(items, list)):
-        raise MemberError("%s answers, but not as an API server of Kubernetes does: there is no list of items." % path)
+        raise _nonsense(path, "there is no list of items")
     return [_checked(item, path) for item in items or ()]
+
+
+def _nonsense(path: str, why: str) -> MemberError:
+    return MemberError("%s answers, but not as an API server of Kubernetes does: %s." % (path, why))
 
 
 def _annotations(thing: Thing) -> dict[str, Any]:
