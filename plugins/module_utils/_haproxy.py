@@ -241,18 +241,18 @@ class Haproxy:
         return "not stored" not in answer and "No such table" not in answer
 
     def set_state(self, backend: str, server: str, state: str) -> None:
-        answer = self.command("set server %s/%s state %s" % (backend, server, state)).strip()
-        if answer:
-            raise HaproxyRefused("HAProxy on socket %s refuses to set %s/%s to %s: %s" % (self.path, backend, server, state, " ".join(answer.split())))
+        self._tell("set server %s/%s state %s" % (backend, server, state), "set %s/%s to %s" % (backend, server, state))
 
     def set_agent(self, backend: str, server: str, state: str) -> None:
         """Enable or disable the server's agent check. `set server ... agent down` would last until its next answer."""
         verb = "enable" if state == ENABLED else "disable"
-        answer = self.command("%s agent %s/%s" % (verb, backend, server)).strip()
-        if answer:
-            raise HaproxyRefused(
-                "HAProxy on socket %s refuses to %s the agent check of %s/%s: %s" % (self.path, verb, backend, server, " ".join(answer.split()))
-            )
+        self._tell("%s agent %s/%s" % (verb, backend, server), "%s the agent check of %s/%s" % (verb, backend, server))
+
+    def _tell(self, line: str, what: str) -> None:
+        """Give it a command. C(what): that in words."""
+        answer = self.command(line)
+        if answer.strip():
+            raise HaproxyRefused("HAProxy on socket %s refuses to %s: %s" % (self.path, what, " ".join(answer.split())))
 
     def await_agent(self, backend: str, server: str) -> None:
         """Wait for an answer of the agent that is under way, because it would undo a state that is set before it arrives."""

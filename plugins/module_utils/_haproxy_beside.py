@@ -104,7 +104,7 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
         for server in out:
             server["beside"] = None
         return seen
-    leading = {(server.backend, server.name): (server.address, server.port) for server in state.servers.values()}
+    leading = {key: (server.address, server.port) for key, server in state.servers.items()}
     strange: collections.Counter[Endpoint] = collections.Counter()
     for (key, at), requests in streams.items():
         strange[at] += 0 if _leads(leading.get(key), at) else requests

@@ -109,14 +109,11 @@ def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Ke
     """
     asked = {} if asked is None else asked
     unchecked = [server for server in seen.servers.values() if server.backend in backends and server.in_service and not seen.is_watched(server)]
-    places = {
-        (server.backend, server.name): (server.address, server.port)
-        for server in unchecked
-        if server.address is not None and server.port is not None and (server.backend, server.name) not in asked
-    }
+    new = [server for server in unchecked if server.key not in asked]
+    places = {server.key: (server.address, server.port) for server in new if server.address is not None and server.port is not None}
     found = silent_places(places.values())
     asked.update((key, found[place]) for key, place in places.items())
-    silent = {key: why for key, why in ((key, asked.get(key)) for key in ((server.backend, server.name) for server in unchecked)) if why}
+    silent = {key: why for key, why in ((server.key, asked.get(server.key)) for server in unchecked) if why}
     answering = {server.backend for key, server in seen.servers.items() if server.in_service and key not in silent}
     return {key: why for key, why in silent.items() if key[0] in answering}
 
@@ -242,7 +239,7 @@ class HaproxyServers(Driver[HaproxyServer]):
         leaving = [hold.there for hold in holds if hold.there and hold.there.in_service and hold.condition != CHANGED_MEANWHILE]
         backends = {server.backend for server in leaving}
         silent = silent_servers(self._seen, backends)
-        leaving = [server for server in leaving if (server.backend, server.name) not in silent]
+        leaving = [server for server in leaving if server.key not in silent]
         # What was out before HAProxy lost its state does not wait for that: what runs there may be stopped already.
         silent.update(unsure_servers(self._seen, {hold.there.backend for hold in holds if hold.there and hold.condition != LOST}))
         for server in leaving:
@@ -251,10 +248,10 @@ class HaproxyServers(Driver[HaproxyServer]):
             backend = [
                 {
                     "server": other.name,
-                    "in_service": other.in_service and (other.backend, other.name) not in silent,
+                    "in_service": other.in_service and other.key not in silent,
                     "backup": other.backup,
                     "unresolved": other.unresolved,
-                    "silent": silent.get((other.backend, other.name)),
+                    "silent": silent.get(other.key),
                     "admin_state": other.admin_state,
                     "operational": other.operational,
                 }
@@ -390,7 +387,7 @@ class HaproxyServers(Driver[HaproxyServer]):
         # When HAProxy starts, it may give the name to another machine. The hold was put for the machine before.
         if forgotten is not None:
             more.update((key, forgotten[key]) for key in ("leads_to", "for_server", TOLD) if key in forgotten)
-        subject = self._records.subject((server.backend, server.name))
+        subject = self._records.subject(server.key)
         before = _with_agent(dict(left, admin_state=found), server)
         return new_record(HAPROXY_SERVER, subject, before, left, events, process=_process(self.process), **more)
 

@@ -118,7 +118,7 @@ class HaproxyState:
         """The server, and all that take over its state: those that track it, and those that track these."""
         found = [server]
         for each in found:
-            found += [other for other in self.servers.values() if _key(other.tracks) == (each.backend, each.name) and other not in found]
+            found += [other for other in self.servers.values() if _key(other.tracks) == each.key and other not in found]
         return found
 
     def add_former(self, former: Former, ask: Callable[[int], Told] = lambda pid: None) -> None:
@@ -201,7 +201,7 @@ class HaproxyServer:
     """One server of one backend, as `show servers state` and `show stat` describe it."""
 
     def __init__(self, key: Key, line: dict[str, str], row: dict[str, str]) -> None:
-        self.backend, self.name = key
+        self.key = self.backend, self.name = key
         self.flags = number(line["srv_admin_state"])
         self.weight = number(line["srv_uweight"])
         self.operational = OPERATIONAL.get(number(line["srv_op_state"]), "down")

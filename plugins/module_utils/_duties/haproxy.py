@@ -153,8 +153,8 @@ class HaproxyDuty(Duty):
 
     def _came(self, details: dict[str, Any], servers: Iterable[dict[str, Any]], found: Iterable[dict[str, Any]]) -> list[str]:
         """What came since the last look of this call to servers that are out, or may have come past them, in sentences."""
-        out = {(server["backend"], server["server"]): server["total_sessions"] for server in servers if not is_in_rotation(server)}
-        past = {(line["backend"], line["text"]): line["total"] for line in found if line["unresolved"] and "total" in line}
+        out = {key_of(server): server["total_sessions"] for server in servers if not is_in_rotation(server)}
+        past = {way_of(line): line["total"] for line in found if line["unresolved"] and "total" in line}
         now = {key: (details["process"], total) for key, total in [*out.items(), *past.items()]}
         before, self._before = self._before, now
         rises = [(key, total - before[key][1]) for key, (there, total) in now.items() if key in before and before[key][0] == there]
@@ -173,7 +173,16 @@ def may_be_absent(params: Mapping[str, Any]) -> bool:
 
 
 def label_of(server: dict[str, Any]) -> str:
-    return "%s/%s" % (server["backend"], server["server"])
+    return "%s/%s" % key_of(server)
+
+
+def key_of(server: dict[str, Any]) -> Key:
+    return server["backend"], server["server"]
+
+
+def way_of(line: dict[str, Any]) -> Key:
+    """What tells apart what sends requests past the servers."""
+    return line["backend"], line["text"]
 
 
 def _holders(records: Iterable[dict[str, Any]]) -> list[str]:
@@ -248,7 +257,7 @@ def _observed(held: Record | None, server: HaproxyServer, seen: HaproxyState, cl
     """What a look tells of a server, but for whether it serves. C(closed): whether a process lets nothing through to a server in such a state."""
     came = arrived(held, server, seen.process)
     # Nobody can tell their connections from those of this one, so they keep the host busy, also in a backend that the settings leave out.
-    shared = [] if server.in_rotation else [["%s/%s" % (other.backend, other.name), other.sessions + other.queue] for other in seen.busy_beside(server)]
+    shared = [] if server.in_rotation else [["%s/%s" % other.key, other.sessions + other.queue] for other in seen.busy_beside(server)]
     is_out = held is not None and held["phase"] == HELD and server.forced != READY and came == 0 and len(seen.pids) == 1
     return dict(
         describe(server, held, condition_of(held, server, seen.process), came),
@@ -391,14 +400,14 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         began = machine.monotonic()
         watch.saw(observe(haproxy, store, names, places, asked))
         took = watch.at - began
-        closed = {(server["backend"], server["server"]) for server in watch.seen["servers"] if server["nothing_comes"]}
+        closed = {key_of(server) for server in watch.seen["servers"] if server["nothing_comes"]}
         proven = {key for key in watch.idle_in(LOOKS) if key in closed or watch.quiet_for(key) >= quiet}
     for server in watch.seen["servers"]:
-        key = server["backend"], server["server"]
+        key = key_of(server)
         server["idle"] = key in proven
         server["quiet_for"] = round(watch.quiet_for(key), 3)
     for line in watch.seen["passes"]:
-        line["quiet_for"] = round(watch.quiet_for((line["backend"], line["text"])), 3)
+        line["quiet_for"] = round(watch.quiet_for(way_of(line)), 3)
     found = with_own_connections(watch.seen, params["addresses"], haproxy)
     return dict(found, clock=watch.at, idle=is_idle(watch.seen["servers"], awaited, proven))
 
@@ -413,13 +422,11 @@ class HaproxyWatch(Since):
     def saw(self, seen: dict[str, Any]) -> None:
         self.seen = seen
         self.look()
-        self.note_idle({(server["backend"], server["server"]) for server in seen["servers"] if server["idle"]})
+        self.note_idle({key_of(server) for server in seen["servers"] if server["idle"]})
         process = seen["process"]["pid"], seen["process"]["started"]
         # If a server in rotation gets no session by chance, that says nothing about the time when it is out.
-        states: dict[Key, Any] = {
-            (server["backend"], server["server"]): (process, not is_in_rotation(server), server["total_sessions"]) for server in seen["servers"]
-        }
-        states.update({(line["backend"], line["text"]): (process, line.get("total")) for line in seen["passes"]})
+        states: dict[Key, Any] = {key_of(server): (process, not is_in_rotation(server), server["total_sessions"]) for server in seen["servers"]}
+        states.update({way_of(line): (process, line.get("total")) for line in seen["passes"]})
         for key, state in states.items():
             self.note(key, state)
         for server in seen["servers"]:
@@ -438,7 +445,7 @@ class HaproxyWatch(Since):
 
 def is_idle(servers: Iterable[dict[str, Any]], awaited: Collection[str], proven: Collection[Key] | None = None) -> bool:
     """Whether all servers that are waited for are idle. C(proven): those that were so in C(LOOKS) looks in a row; None where one look is enough."""
-    return all(server["idle"] if proven is None else (server["backend"], server["server"]) in proven for server in servers if server["server"] in awaited)
+    return all(server["idle"] if proven is None else key_of(server) in proven for server in servers if server["server"] in awaited)
 
 
 DUTIES: dict[str, type[Duty]] = {"haproxy": HaproxyDuty}

@@ -32,6 +32,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Place,
     SearchedAt,
     Traffic,
+    lasting,
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.azure_resource_manager import CONTROLLER, access_of
@@ -267,7 +268,7 @@ def _past(settings: BalancerSettings, way: Json) -> Place:
     else:
         name = f"{way['name']} in pool {last_part(way['pool'])}"
         why = f"{name} of {balancer} is the same address, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool"
-    return Place(name, CONTROLLER, in_rotation=True, busy=(why,), by_name=False, stays=why)
+    return lasting(name, CONTROLLER, why)
 
 
 def _state(settings: BalancerSettings, addresses: Iterable[Json]) -> str:
@@ -308,7 +309,7 @@ def _place(settings: BalancerSettings, machine: MachineObservation, address: Jso
         in_rotation=in_rotation,
         state=address["admin_state"],
         serves=_serves(address),
-        busy=azure_address(place_name(settings), address),
+        busy=azure_address(label, address),
         seen=machine.looked_at,
         # Azure has said that it is done. Only the host itself can tell more.
         looks=machine.looks(proves=not in_rotation),

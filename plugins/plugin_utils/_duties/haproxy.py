@@ -42,6 +42,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Group,
     Place,
     Traffic,
+    lasting,
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -393,8 +394,7 @@ def _places(
         # Where its servers lead, the host is, whatever its own addresses are.
         if any(is_same_host(at, here, elsewhere) or addresses.leads_to(host, at, led, named, machine.result) for at in ends):
             label = pass_name(name, line)
-            why = haproxy_passes(label)
-            places.append(Place(label, name, in_rotation=True, busy=(why,), by_name=False, stays=why))
+            places.append(lasting(label, name, haproxy_passes(label)))
     return places
 
 

@@ -35,6 +35,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places im
     Group,
     Place,
     Traffic,
+    lasting,
     unread,
 )
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason
@@ -253,8 +254,7 @@ def _places(
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result["passes"]:
         if lines.leads(line, is_here):
-            why = stays(name, line)
-            yield Place(directive_name(name, line), name, in_rotation=True, busy=(why,), by_name=False, stays=why)
+            yield lasting(directive_name(name, line), name, stays(name, line))
 
 
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
