@@ -328,8 +328,7 @@ class NginxServers(Driver[NginxServer]):
         else:
             if hold.shown is None:
                 raise AssertionError("it was looked at because of its record")
-            result = dict(NO_SERVER, condition=NONE, **_told(hold.record))
-            result.update((key, hold.shown["subject"][key]) for key in ("context", "upstream", "server", "file"))
+            result = dict(hold.shown["subject"], condition=NONE, **NO_SERVER, **_told(hold.record))
         shown = hold.shown
         result.update(found=shown["found"]["line"] if shown else None, left=shown["left"]["line"] if shown else None)
         return result
@@ -689,20 +688,7 @@ NO_SERVER: dict[str, Any] = {"line": None, "text": None, "down": None, "backup":
 
 
 def describe(server: NginxServer, record: Record | None, condition: str) -> dict[str, Any]:
-    return dict(
-        {
-            "context": server.context,
-            "upstream": server.upstream,
-            "server": server.address,
-            "file": server.path,
-            "line": server.line,
-            "text": server.text,
-            "down": server.down,
-            "backup": server.backup,
-            "condition": condition,
-        },
-        **_told(record),
-    )
+    return {**_subject(server), **{key: getattr(server, key) for key in NO_SERVER}, "condition": condition, **_told(record)}
 
 
 def _told(record: Record | None) -> dict[str, Any]:
