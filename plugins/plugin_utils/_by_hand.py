@@ -31,8 +31,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
-SWITCHES = {"holds_release": "release", "holds_repair": "repair", "holds_gone": "gone", "holds_json": "json"}
-OPTIONS = ("holds_release", "holds_event_ids", "holds_gone", "holds_repair", "holds_servers", "holds_json")
+SWITCHES = ("release", "repair", "gone", "json")
 VARIABLES = (
     ADDRESS,
     DUTIES,
@@ -51,11 +50,14 @@ class Options(NamedTuple):
     """What the user asked for. No list means all."""
 
     release: bool = False
-    repair: bool = False
-    gone: bool = False
-    json: bool = False
     event_ids: list[str] | None = None
+    gone: bool = False
+    repair: bool = False
     servers: list[str] | None = None
+    json: bool = False
+
+
+OPTIONS = tuple(f"holds_{name}" for name in Options._fields)
 
 
 class Target(NamedTuple):
@@ -72,9 +74,10 @@ def read_options(values: Variables) -> tuple[Options | None, list[str]]:
     if unknown:
         mistakes.append(f"holds has no option {', '.join(unknown)}. It has {', '.join(OPTIONS)}")
     read: dict[str, Any] = {}
-    for name, option in SWITCHES.items():
-        read[option] = check_boolean(mistakes, name, values.get(name, False))
-    for name, option, noun in (("holds_event_ids", "event_ids", "event"), ("holds_servers", "servers", "server")):
+    for option in SWITCHES:
+        read[option] = check_boolean(mistakes, f"holds_{option}", values.get(f"holds_{option}", False))
+    for option, noun in (("event_ids", "event"), ("servers", "server")):
+        name = f"holds_{option}"
         if name not in values:
             continue
         read[option] = _read_names(values[name])

@@ -162,10 +162,11 @@ class ActAction(DutyAction):
     def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         out = args.get("state", OUT) == OUT
         parts = [list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where)]
-        timeout, began = _seconds(args.get("timeout", 120)), time.monotonic()
+        limit = args.get("timeout", duty.argument_spec()["timeout"]["default"])
+        timeout, began = _seconds(limit), time.monotonic()
         told: list[Json] = []
         for part in parts if out else parts[::-1]:
-            left = max(0.0, timeout - (time.monotonic() - began)) if timeout else args.get("timeout", 120)
+            left = max(0.0, timeout - (time.monotonic() - began)) if timeout else limit
             is_due = all(result.get("done") for result in told)
             busy = self._connected(args, part, left, task_vars) if told and is_due and out else []
             if is_due and not busy:

@@ -458,7 +458,7 @@ def _restore_of(given: Options, variables: Variables, mistakes: list[str]) -> Js
     if given["health_port"] is not None:
         # As it was written: int() takes more for a number than the modules do.
         check_port(mistakes, _called("health_port"), variables[_called("health_port")])
-    check_address(mistakes, _called("health_address"), given["health_address"] or "localhost")
+    check_address(mistakes, _called("health_address"), given["health_address"])
     if given["health_url"]:
         try:
             split_url(given["health_url"])
@@ -480,7 +480,7 @@ def _what_to_ask(values: Options) -> Options:
     if url:
         asked["url"] = url
     if number is not None:
-        asked.update(port=number, host=values["health_address"] or "localhost")
+        asked.update(port=number, host=values["health_address"])
     return asked
 
 

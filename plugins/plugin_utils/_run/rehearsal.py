@@ -45,7 +45,7 @@ WAIT_MORE = 30.0
 POOL_EVERY = 10.0
 """Seconds between two looks at the others of a pool that no balancer tells, while a host is out."""
 WHEN_OTHERS_SERVE = "run it again when enough others are in service"
-NOTICES = ((30.0, "30 s"), (600.0, "10 min"), (900.0, "15 min"))
+NOTICES = (LEAST_NOTICE, 600.0, 900.0)
 STAGES = ("out", "drained", "approved", "back")
 REQUESTS = "requests to its backends"
 """A column that is there if anybody tells it of any host."""
@@ -252,7 +252,7 @@ def _too_late(drained: float | None) -> str:
     """For which usual notices the host would not be drained in time."""
     if drained is None:
         return "all: it was not drained"
-    late = [words for notice, words in NOTICES if drained > notice]
+    late = [duration(notice) for notice in NOTICES if drained > notice]
     return ", ".join(late) if late else "none"
 
 
