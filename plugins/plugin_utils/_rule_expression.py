@@ -47,8 +47,6 @@ _SAMPLES = [dict(more, event_type=word, event_source=source) for more in (_FULL,
 _SAMPLES.append(dict(_FULL, resources=["vm_0", "vm_1"]))
 # Each lacks one field, as events of an old version may. If only these cannot be evaluated, that is no mistake: everybody writes contains(description, 'x').
 _INCOMPLETE = tuple(dict(_FULL, **{name: [] if name == "resources" else None}) for name in EVENT_KEYS if name not in ("event_id", "affects_host"))
-_LONG = 10**9
-"""Seconds that no interruption takes."""
 
 _WORDS = {"event_type": EVENT_TYPES, "event_status": EVENT_STATUSES, "event_source": ("Platform", "User"), "resource_type": ("VirtualMachine",)}
 _KEY_OF_WORD = {word.lower(): (name, word) for name, words in _WORDS.items() for word in words}
@@ -82,20 +80,9 @@ def expression_mistakes(text: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1000)
-def takes_unknown_for_short(text: str) -> bool:
-    """Whether an expression without mistakes is true for an interruption of unknown length and false for a long one, and does not say so itself: -1 is less
-    than every limit."""
-    expression = parse_expression(text)
-    if any(each["type"] == "literal" and str(each["value"]).startswith("-") for each in nodes_of(expression.parsed)):
-        return False
-
-    def holds(event: dict[str, Any], seconds: int) -> bool:
-        try:
-            return is_true(expression.search(dict(event, duration_in_seconds=seconds)))
-        except SelectionError:
-            return False
-
-    return any(holds(event, -1) and not holds(event, _LONG) for event in _SAMPLES)
+def knows_unknown(text: str) -> bool:
+    """Whether an expression itself says what holds for an interruption of unknown length, which is -1."""
+    return any(each["type"] == "literal" and str(each["value"]).startswith("-") for each in nodes_of(parse_expression(text).parsed))
 
 
 def is_true(value: object) -> bool:

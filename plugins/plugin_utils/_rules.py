@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true, takes_unknown_for_short
+from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true, knows_unknown
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
@@ -47,7 +47,8 @@ class Rule(_Defaults):
 
 
 ACTIONS = ("prepare_and_approve", "prepare", "approve", "ignore")
-UNPREPARED = ("approve", "ignore")
+_LONG = 10**9
+"""Seconds that no interruption takes."""
 ON_DRAIN_TIMEOUT = ("hold", "approve")
 
 _DEFAULTS: _Defaults = {"when": None, "action": "prepare_and_approve", "lead_time": None, "on_drain_timeout": "hold"}
@@ -94,11 +95,7 @@ def _check_rule(rule: dict[Any, Any], label: str) -> list[str]:
         if not isinstance(when, str):
             mistakes.append(f"{label}: when {when!r} is not a JMESPath expression (a string)")
         else:
-            wrong = expression_mistakes(when)
-            # Whoever is prepared loses nothing by it.
-            if not wrong and (rule.get("action") in UNPREPARED or rule.get("on_drain_timeout") == "approve") and takes_unknown_for_short(when):
-                wrong = ["it is also true for duration_in_seconds -1, which means unknown; add duration_in_seconds >= `0`, or say `-1` as well"]
-            mistakes.extend(f"{label}: when: {mistake}" for mistake in wrong)
+            mistakes.extend(f"{label}: when: {mistake}" for mistake in expression_mistakes(when))
     return mistakes
 
 
@@ -142,9 +139,11 @@ def _read(rule: RuleGiven) -> RuleGiven:
 
 def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
     """The first rule whose C(when) is true for the event, completed with defaults. If there is none, a built-in rule."""
+    # What is unknown may be long. As a number, -1 is less than every limit.
+    long = dict(event, duration_in_seconds=_LONG) if event.get("duration_in_seconds") == -1 else event
     for rule in rules or ():
         when = rule.get("when")
-        if when is None or is_true(compile_expression(when, RULE_KEYS).search(event)):
+        if when is None or is_true(compile_expression(when, RULE_KEYS).search(event if knows_unknown(when) else long)):
             return {**_DEFAULTS, **rule}
     return (_KNOWN if event["event_type"] in EVENT_TYPES else _UNKNOWN).copy()
 
