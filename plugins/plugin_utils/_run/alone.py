@@ -528,6 +528,9 @@ def _approve_event(this: RolePass) -> Json:
         return this.end(approve_event.judge(this.given, read=asked))
     if asked.get("failed") or this.host.fatal and not (this.given and ready):
         return this.fail(str(asked.get("msg") or this.host.fatal[0].text))
+    unknown = None if this.given else approve_event.of_unknown_type(asked["events"])
+    if unknown:
+        return this.fail(unknown)
     ids = this.given or [event["event_id"] for event in asked["events"]]
     if not ids:
         observation = this.host.observation
@@ -614,8 +617,9 @@ def _approve_outside(this: RolePass) -> Json:
         return {"notes": this.notes, **_await_begin(this, shown if is_read else None, bool(is_twice))}
     if this.step is not None and sent is not NOTHING:
         return _approved(this, told["result"])
-    if told["refused"]:
-        return this.fail(told["refused"])
+    refused = told["refused"] or (None if this.given else approve_event.of_unknown_type(seen.get("events") or ()))
+    if refused:
+        return this.fail(refused)
     is_proved = _are_over(this, told["absent"] or ([] if this.given or shown else [ANY]), at)
     # What was read may have changed before it was read again.
     if this.step is not None or is_proved is None:

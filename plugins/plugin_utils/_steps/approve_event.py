@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import sort_for_approval, why_not_approve
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip, sort_for_approval, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -59,6 +59,15 @@ def is_still_so(expected: Mapping[str, Json], read: Result) -> bool:
     if not set(map(fold, expected)) <= set(standing):
         return False
     return not any(any(why_not_approve(standing[fold(event_id)], True, None, known["ready"], known["event_type"])) for event_id, known in expected.items())
+
+
+def of_unknown_type(events: Iterable[Json]) -> str | None:
+    """Why not all of these may be approved without being named: nobody knows what an event of an unknown type does; None if all may."""
+    for event in events:
+        if event["event_status"] == "Scheduled" and event["event_type"] not in EVENT_TYPES:
+            what = f"event {clip(event['event_id'])} has the type {clip(event['event_type'])}, which is not known"
+            return f"approve_event_event_ids: {what}; only who names it here approves it"
+    return None
 
 
 def failure_outside(done: Iterable[Result]) -> str | None:

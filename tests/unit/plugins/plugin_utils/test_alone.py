@@ -458,6 +458,15 @@ class TestApproveEvent:
         told = role.tell(events=[event(status="Started")])
         assert told["finished"] and told["failure"] == "" and told["result"]["approved"] == ["E1"]
 
+    def test_one_of_an_unknown_type_must_be_named(self):
+        """Nobody knows what it does to the host. A run only prepares for it."""
+        role = self.approve()
+        told = role.tell(events=[event(), event("E2", event_type="Vanish"), event("E3", event_type="Melt", status="Started")])
+        assert told["failure"].startswith("approve_event_event_ids: event 'E2' has the type 'Vanish', which is not known") and not told["result"]["done"]
+        role = self.approve(event_ids=["E2"])
+        role.tell(events=[event("E2", event_type="Vanish")])
+        assert role.turns()[0]["acts"][0]["args"]["event_ids"] == ["E2"]
+
     def test_none_is_proved_by_two_documents(self):
         role = self.approve()
         assert not role.tell(empty_body=True)["finished"]
@@ -534,6 +543,13 @@ class TestApprovedFromOutside:
         role.tell({"events": [event(resources=["web1", "web2"])]})
         told = role.tell({"events": [event(resources=["web1", "web2"])]}) if not role.told["finished"] else role.told
         assert "names 'web2'" in told["failure"] and not told["result"]["done"]
+
+    def test_one_of_an_unknown_type_must_be_named(self):
+        told = self.role().tell({"events": [event(event_type="Vanish")], "resource_name": "web1"})
+        assert "type 'Vanish', which is not known" in told["failure"] and told["finished"]
+        role = self.role(event_ids=["E1"])
+        role.tell({"events": [event(event_type="Vanish")], "resource_name": "web1"})
+        assert role.acts()[1] == ("localhost", "sent", "azure_event_acknowledge")
 
     def test_what_names_somebody_else_is_refused(self):
         told = self.role(event_ids=["E1"]).tell({"events": [event(resources=["web1", "web2"])]})
