@@ -38,8 +38,9 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results impo
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
-WATCH = 86400.0
-"""Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run."""
+WATCH = 3600.0
+"""Seconds for which a run that watches goes on without an event. A schedule or a unit starts the next run, which reads the inventory again: nobody watches a
+VM that has joined since."""
 PATIENCE_FATAL = 10.0
 """Seconds for which a mistake must stand before a run gives up on that host."""
 QUIET_PATIENCE = 30.0

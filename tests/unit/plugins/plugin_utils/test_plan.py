@@ -1856,6 +1856,17 @@ class TestEnd:
         assert not model.finish()["failed_run"]
 
 
+    def test_watching_ends_after_an_hour(self):
+        """The next run reads the inventory again, with the VMs that have joined a scale set since."""
+        model = Model(watch=True)
+        assert not model.go()["finished"]
+        model.now += 3500
+        assert not model.go()["finished"]
+        model.now += 100
+        outcome = model.go()
+        assert outcome["finished"] and not outcome["failed_run"]
+
+
 class TestOthersHolds:
     def test_a_hold_that_a_person_put_is_left_to_the_person(self):
         model = Model()
