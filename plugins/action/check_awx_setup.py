@@ -21,7 +21,7 @@ class ActionModule(ControllerAction):
         if args["refused"] is not None:
             return dict(result, failed=True, msg=printable(explain_refusal(args["refused"])))
         values, unresolved = resolve(self._templar, [name for name in task_vars if name.startswith("awx_setup_")], task_vars)
-        mistakes = [f"{mistake}." for mistake in (*too_old(), *unresolved.values())] or check(values)
+        mistakes = [f"{mistake}." for mistake in (*too_old(), *unresolved.values())] or list(check(values))
         if mistakes:
             return dict(result, failed=True, msg=printable(" ".join(mistakes)))
         return dict(result, **read_setup(values, args["made"]))

@@ -142,16 +142,8 @@ class Pacemaker(Member):
 
     def _constraints(self) -> dict[str, list[str]]:
         """The nodes that constraints of ours keep free, with the ids of these. After the node's name, an id tells the events."""
-        argv = ["cibadmin", "--query", "--scope", "constraints"]
-        code, out, err = self.tools.run(argv)
-        if code == NOTHING_THERE:
-            return {}
-        try:
-            found = ElementTree.fromstring(out)
-        except ElementTree.ParseError:
-            raise MemberError("`%s` failed: %s." % (" ".join(argv), last_line(err or out, code))) from None
         ours: dict[str, list[str]] = {}
-        for entry in found.iter("rsc_location"):
+        for entry in self._query("--scope", "constraints").iter("rsc_location"):
             name, node = entry.get("id", ""), entry.get("node", "")
             if node and (name + ".").startswith(PREFIX + node + "."):
                 ours.setdefault(node, []).append(name)
@@ -187,11 +179,7 @@ class Pacemaker(Member):
         Pacemaker itself tells, by its simulation of what it would do with our constraint.
         """
         try:
-            code, out, err = self.tools.run(["cibadmin", "--query"])
-            try:
-                cib = ElementTree.fromstring(out)
-            except ElementTree.ParseError:
-                raise MemberError("`cibadmin --query` failed: %s." % last_line(err or out, code)) from None
+            cib = self._query()
             lost = self._active - self._simulated(cib, node)
             if lost:
                 # What no other node may run, whatever becomes of the others, is not worth waiting for.
@@ -218,6 +206,16 @@ class Pacemaker(Member):
             if code:
                 raise MemberError("`crm_simulate` failed: %s." % last_line(err or out, code))
             return _active(self._status(CIB_file=after))
+
+    def _query(self, *words: str) -> ElementTree.Element:
+        argv = ["cibadmin", "--query", *words]
+        code, out, err = self.tools.run(argv)
+        if code == NOTHING_THERE:
+            return ElementTree.Element("nothing")
+        try:
+            return ElementTree.fromstring(out)
+        except ElementTree.ParseError:
+            raise MemberError("`%s` failed: %s." % (" ".join(argv), last_line(err or out, code))) from None
 
     def _cib(self, *words: str) -> None:
         code, out, err = self.tools.run(["cibadmin", *words])

@@ -297,8 +297,8 @@ class Redis(Member):
         What a server has that belongs to another master would be lost: it would take over what the named one has.
         """
         for fields in self._known():
-            host, port = fields.get("ip"), fields.get("port", "")
-            if fields.get("runid") == self._process or host and port.isdigit() and self._leads_here((host, int(port))):
+            address = _address_in(fields)
+            if fields.get("runid") == self._process or address and self._leads_here(address):
                 return None
         return "%s is a master, and %s does not know it as a server of %s: see the options master and address" % (self.member, self._sentinel.name, self.master)
 
@@ -351,12 +351,9 @@ class Redis(Member):
         """A phrase if the Sentinels could not agree on another master without the one of this host, which goes, too; otherwise None."""
         if not self._sentinel.is_here:
             return None
-        answer = self._sentinel.call("SENTINEL", "SENTINELS", self.master)
-        if not isinstance(answer, list):
-            raise MemberError("%s does not tell the other Sentinels of %s: %r." % (self._sentinel.name, self.master, answer))
-        others = [_pairs(pairs, self._sentinel).get("flags", "").split(",") for pairs in answer]
+        others = [fields.get("flags", "").split(",") for fields in self._list("SENTINELS", "other Sentinels")]
         up = [flags for flags in others if not {"s_down", "o_down"}.intersection(flags)]
-        quorum = _number(_pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("quorum")) or 0
+        quorum = _number(self._of_master().get("quorum")) or 0
         # As CKQUORUM counts, which counts this one, too.
         needed = max(quorum, (len(others) + 1) // 2 + 1)
         if len(up) >= needed or len(others) < needed:
@@ -382,14 +379,20 @@ class Redis(Member):
         return told % (self.member, self.master, plural(staying, "replica"), wanted)
 
     def _flags(self) -> list[str]:
+        return self._of_master().get("flags", "").split(",")
+
+    def _of_master(self) -> dict[str, str]:
         """What Sentinel says of the master."""
-        return _pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel).get("flags", "").split(",")
+        return _pairs(self._sentinel.call("SENTINEL", "MASTER", self.master), self._sentinel)
 
     def _known(self) -> list[dict[str, str]]:
         """The replicas that Sentinel knows."""
-        answer = self._sentinel.call("SENTINEL", "REPLICAS", self.master)
+        return self._list("REPLICAS", "replicas")
+
+    def _list(self, what: str, words: str) -> list[dict[str, str]]:
+        answer = self._sentinel.call("SENTINEL", what, self.master)
         if not isinstance(answer, list):
-            raise MemberError("%s does not tell the replicas of %s: %r." % (self._sentinel.name, self.master, answer))
+            raise MemberError("%s does not tell the %s of %s: %r." % (self._sentinel.name, words, self.master, answer))
         return [_pairs(pairs, self._sentinel) for pairs in answer]
 
     def _electable(self) -> dict[Address, dict[str, str]]:
@@ -397,10 +400,10 @@ class Redis(Member):
         found: dict[Address, dict[str, str]] = {}
         for fields in self._known():
             if fields.get("flags") == "slave" and fields.get("slave-priority") != "0":
-                host, port = fields.get("ip"), fields.get("port", "")
-                if not host or not port.isdigit():
+                address = _address_in(fields)
+                if address is None:
                     raise MemberError("%s does not tell the address of a replica of %s: %r." % (self._sentinel.name, self.master, fields.get("name")))
-                found[host, int(port)] = fields
+                found[address] = fields
         return found
 
     @contextlib.contextmanager
@@ -604,6 +607,11 @@ def _fields(text: object) -> dict[str, str]:
 
 def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
+
+
+def _address_in(fields: dict[str, str]) -> Address | None:
+    host, port = fields.get("ip"), fields.get("port", "")
+    return (host, int(port)) if host and port.isdigit() else None
 
 
 def _pairs(answer: object, server: RedisServer) -> dict[str, str]:

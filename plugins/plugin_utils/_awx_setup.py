@@ -25,6 +25,7 @@ SETTINGS = (
     *("awx_setup_credentials", "awx_setup_forks", "awx_setup_host_config_key", "awx_setup_notification", "awx_setup_schedule"),
     "awx_setup_schedule_minutes",
 )
+PLAYBOOKS = {"awx_setup_playbook": "handle_events.yml", "awx_setup_holds_playbook": "holds.yml"}
 TRUE = ("true", "yes", "on", "1")
 FALSE = ("false", "no", "off", "0")
 NAMES = (
@@ -34,11 +35,6 @@ NAMES = (
 LOGIN = "AWX is asked at CONTROLLER_HOST, with CONTROLLER_OAUTH_TOKEN or CONTROLLER_USERNAME and CONTROLLER_PASSWORD."
 TIMEOUT_SECONDS = 600
 """For each minute between two passes of the schedule, the seconds after which AWX ends a pass that hangs."""
-
-
-def check(values: Variables) -> list[str]:
-    """Every mistake as a sentence. C(values): the variables whose names begin with C(awx_setup_)."""
-    return list(_mistakes(values))
 
 
 def explain_refusal(message: str) -> str:
@@ -68,8 +64,8 @@ def read_setup(values: Variables, made: Mapping[str, Json]) -> Json:
         "credentials": values.get("awx_setup_credentials") or [],
         "forks": int(values.get("awx_setup_forks") or 0),
         "scm_branch": values.get("awx_setup_project_scm_branch") or "",
-        "handle_events_playbook": values.get("awx_setup_playbook") or "handle_events.yml",
-        "holds_playbook": values.get("awx_setup_holds_playbook") or "holds.yml",
+        "handle_events_playbook": values.get("awx_setup_playbook") or PLAYBOOKS["awx_setup_playbook"],
+        "holds_playbook": values.get("awx_setup_holds_playbook") or PLAYBOOKS["awx_setup_holds_playbook"],
         "schedule": {
             "enabled": as_text(values.get("awx_setup_schedule", True)).lower() in TRUE,
             "minutes": minutes,
@@ -90,7 +86,9 @@ def read_setup(values: Variables, made: Mapping[str, Json]) -> Json:
     return setup
 
 
-def _mistakes(values: Variables) -> Iterator[str]:
+def check(values: Variables) -> Iterator[str]:
+    """Every mistake as a sentence. C(values): the variables whose names begin with C(awx_setup_)."""
+
     def given(name: str, default: Any) -> Any:
         return values.get(name) or default
 
@@ -110,7 +108,7 @@ def _mistakes(values: Variables) -> Iterator[str]:
     credentials = given("awx_setup_credentials", [])
     if not isinstance(credentials, (list, tuple)):
         yield f"awx_setup_credentials is {credentials}: must be a list of names."
-    for name, example in (("awx_setup_playbook", "handle_events.yml"), ("awx_setup_holds_playbook", "holds.yml")):
+    for name, example in PLAYBOOKS.items():
         playbook = as_text(given(name, example))
         if not re.fullmatch(r"[^/].*\.ya?ml", playbook):
             yield f"{name} is {playbook}: must be a file in the project, such as {example}."

@@ -39,9 +39,7 @@ class AnyMachine(Machine):
     def refuses(kind: str) -> str:
         return ""
 
-    @staticmethod
-    def spec_of(options: Options) -> Options:
-        return plain_paths(options)
+    spec_of = staticmethod(plain_paths)
 
 
 class EntryPlace(NamedTuple):

@@ -137,9 +137,7 @@ class WindowsMachine(Machine):
     def refuses(kind: str) -> str:
         return "" if kind in DUTIES else f"{kind} is not possible on a Windows host; there is {', '.join(DUTIES)}"
 
-    @staticmethod
-    def spec_of(options: Options) -> Options:
-        return plain_paths(options)
+    spec_of = staticmethod(plain_paths)
 
     def store(self) -> WindowsStore:
         return WindowsStore(self._windows, self.state_dir, dry=self.check_mode)

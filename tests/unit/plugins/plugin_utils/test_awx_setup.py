@@ -32,7 +32,7 @@ NEEDED = {"awx_setup_inventory": "VMs", "awx_setup_project": "Maintenance"}
     ],
 )
 def test_what_is_right(settings):
-    assert check({**NEEDED, **settings}) == []
+    assert list(check({**NEEDED, **settings})) == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -64,7 +64,7 @@ def test_a_name_that_is_no_text(name, value):
     ],
 )
 def test_what_is_wrong(settings, said):
-    mistakes = check({**NEEDED, **settings})
+    mistakes = list(check({**NEEDED, **settings}))
     assert [mistake for mistake in mistakes if mistake.startswith(said)], mistakes
 
 
