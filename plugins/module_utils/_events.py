@@ -49,6 +49,9 @@ EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 DELETING = ("Preempt", "Terminate")
 EVENT_STATUSES = ("Scheduled", "Started")
 
+# What the name of a VM must look like to be part of an Ansible host pattern and of nothing else.
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
+
 # The outcomes of an event in a run. The last is that of one that is over, and was not approved although the rule asked for that.
 IN_PROGRESS, COMPLETED, CANCELLED, NOT_APPROVED = "in_progress", "completed", "cancelled", "not_approved"
 OVER = (COMPLETED, CANCELLED, NOT_APPROVED)

@@ -11,16 +11,17 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, HOST_NAME
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import leads_back
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+# Who says so in what the watcher sends and writes.
+SOURCE = "graceful.azure.event_watcher"
 RUN, AWX, EDA, FILE = ACTIONS = ("run", "awx", "eda", "file")
 TOKEN, HOST_CONFIG_KEY, HMAC = "token", "host_config_key", "hmac"
-TARGET = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:,[A-Za-z0-9_][A-Za-z0-9_.-]*)*\Z")
 # How the URL of a job template ends.
 JOB_TEMPLATE = re.compile(r"/job_templates/[^/]+/?\Z")
 # How each action that asks somebody over the network may show who it is.
@@ -50,7 +51,7 @@ def mistakes_in(values: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 1:
             mistakes.append(f"{prefix}{name} must be a number of seconds from 1 up, not {value!r}.")
     target = values.get("target")
-    if target and not TARGET.match(str(target)):
+    if target and not all(map(HOST_NAME.match, str(target).split(","))):
         mistakes.append(f"{prefix}target must be the name of a group or a host, or several with commas between them, not {target!r}.")
     if target and action == AWX and values["auth"] == HOST_CONFIG_KEY:
         mistakes.append(f"{prefix}target is of no use with {prefix}auth {HOST_CONFIG_KEY}: a provisioning callback starts a job for this host alone.")

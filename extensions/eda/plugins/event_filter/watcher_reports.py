@@ -55,26 +55,25 @@ sys.path.append(str(Path(__file__).absolute().parents[7]))
 
 from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.scheduled_events import (  # noqa: E402
     LANE_SECONDS,
-    NAME,
     REMINDER,
     Lanes,
-    clip,
     is_behind,
     next_pause,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._events import HOST_NAME, clip  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import SOURCE  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-SOURCE = "graceful.azure.event_watcher"
 NOTHING = {"change": "nothing"}
 
 
 def find_mistake(report):
     """What is wrong with a report, or None."""
     target, events, gone = report.get("target"), report.get("events"), report.get("gone")
-    if not isinstance(target, str) or not all(NAME.match(name) for name in re.split("[,:]", target)):
+    if not isinstance(target, str) or not all(HOST_NAME.match(name) for name in re.split("[,:]", target)):
         return "target must be names of hosts"
     if not isinstance(events, list) or not isinstance(gone, list) or not all(map(_is_event, events + gone)):
         return "events and gone must be lists of events with event_id and resources"

@@ -137,8 +137,8 @@ imds_url:
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import Absences  # noqa: E402
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip  # noqa: E402
-from ansible_collections.graceful.azure.plugins.module_utils._imds import RATE_MOST, ImdsClient, ImdsError  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._events import DEFAULT_API_VERSION, EVENT_TYPES, HOST_NAME, clip  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._imds import DEFAULT_URL, RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
 
@@ -154,8 +154,6 @@ SILENT_SECONDS = 60.0
 
 # What makes an event another one than it was.
 TELLING = ("event_type", "event_status", "not_before", "resources")
-# A pattern knows more than names. What comes from the service must not mean anything else.
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
 # A plain word or a time. Text that anybody may have written, such as a description, could be a template that a playbook then evaluates.
 WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,254}\Z")
 # What of an event is handed on: its words, its numbers, and the names of its VMs.
@@ -181,11 +179,11 @@ def _number(least):
 
 # Per argument: its default, what it must be, and how that is said.
 ARGUMENTS = {
-    "imds_urls": (["http://169.254.169.254"], _texts, "a list of URLs, at least one"),
+    "imds_urls": ([DEFAULT_URL], _texts, "a list of URLs, at least one"),
     # An empty list, or a type that is none, would deliver nothing, and say nothing.
     "resources": (None, _texts, "a list of names, at least one"),
     "event_types": (None, _types, f"a list of {', '.join(EVENT_TYPES)}, at least one"),
-    "api_version": ("2020-07-01", lambda value: isinstance(value, str), "one of the service's versions"),
+    "api_version": (DEFAULT_API_VERSION, lambda value: isinstance(value, str), "one of the service's versions"),
     "request_timeout": (10.0, _number(0.1), "a number of seconds from 0.1 up"),
     "interval": (1.0, _number(0.2), "a number of seconds from 0.2 up"),
     "reminder": (REMINDER, _number(0), "a number of seconds, or 0 for never"),
@@ -217,7 +215,7 @@ def strip_event(event):
         "event_id": strip_id(event["event_id"]),
         **{name: word if isinstance(word, str) and WORD.match(word) else None for name, word in words.items()},
         **{name: event.get(name) for name in NUMBERS},
-        "resources": [name for name in event["resources"] if NAME.match(name)],
+        "resources": [name for name in event["resources"] if HOST_NAME.match(name)],
     }
 
 
@@ -314,7 +312,7 @@ class View:
         return {"change": change, "scheduled_event": strip_event(event), "target": self._target(event, names), "imds_url": imds_url, **lane}
 
     def _target(self, event, names):
-        odd = [name for name in names if not NAME.match(name)]
+        odd = [name for name in names if not HOST_NAME.match(name)]
         if odd:
             logger.warning("event %s: %s cannot be the name of a VM and is left out", clip(event["event_id"]), clip(odd))
         return ":".join(name for name in names if name not in odd)

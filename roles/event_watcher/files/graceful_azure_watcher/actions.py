@@ -21,16 +21,13 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import OVER, SERVING, clip
+from ansible_collections.graceful.azure.plugins.module_utils._events import HOST_NAME, OVER, SERVING, clip
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, reason_of
-from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, JOB_TEMPLATE, RUN
+from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import AWX, EDA, FILE, HMAC, HOST_CONFIG_KEY, JOB_TEMPLATE, RUN, SOURCE
 
 from . import system
 from .decision import ASTRAY, BUSY, DONE, FAILED, REFUSED, TAKEN
 from .settings import SettingsError
-
-# What a name must look like to be part of an Ansible host pattern and of nothing else.
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,254}\Z")
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 20.0
@@ -54,13 +51,13 @@ _FINISHED = "a job has finished it already: nothing is held on this host any mor
 def target_of(task):
     """The names of all VMs of the task's events as a host pattern, and the names that can be in none."""
     names = list(dict.fromkeys(name for event in task.events + task.gone for name in event["resources"]))
-    return ",".join(name for name in names if _NAME.match(name)), [name for name in names if not _NAME.match(name)]
+    return ",".join(name for name in names if HOST_NAME.match(name)), [name for name in names if not HOST_NAME.match(name)]
 
 
 def document_of(task, host, version, target=None):
     """What commands, webhooks and files are told. C(target): the host pattern of the settings, in place of the names of the VMs."""
     return {
-        "source": "graceful.azure.event_watcher",
+        "source": SOURCE,
         "version": version,
         "host": host,
         "why": task.why,
@@ -299,7 +296,7 @@ class Request:
             connection.sock.settimeout(ANSWER_SECONDS)
             self.sent = self.sent or method == "POST"
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request(method, target, body, dict(headers, **{"User-Agent": "graceful.azure.event_watcher", "Connection": "close"}))
+            connection.request(method, target, body, dict(headers, **{"User-Agent": SOURCE, "Connection": "close"}))
             answer = connection.getresponse()
             said = answer.read(BODY_LIMIT)
             if self._was_cut:

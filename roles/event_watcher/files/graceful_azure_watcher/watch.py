@@ -17,7 +17,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import READ
 from ansible_collections.graceful.azure.plugins.module_utils._imds import NAME_SECONDS, RATE_MOST, ImdsClient, ImdsError
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import FIRST_ANSWER_TIMEOUT, Reader
-from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import RUN
+from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import RUN, SOURCE
 
 from . import actions, notes, system
 from .decision import ASTRAY, BUSY, DONE, FAILED, HOLD, OUT, TAKEN, UNDO, Decider, FastPath
@@ -359,7 +359,7 @@ class Watcher:
         if not argv:
             self._end_fast_path((DONE, "nothing to undo"), self._monotonic())
             return
-        document = {"source": "graceful.azure.event_watcher", "why": what, "events": list(self.decider.events.values())}
+        document = {"source": SOURCE, "why": what, "events": list(self.decider.events.values())}
         self._command = actions.Command(argv, document, FAST_SECONDS)
         if what == OUT:
             # Begun before it is recorded: a disk that is slow must not cost the little time that there is.
