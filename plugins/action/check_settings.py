@@ -58,10 +58,7 @@ display = Display()
 def _try_to_append(path, check_mode):
     """Raises OSError where the file cannot be appended to. Check mode does not make it."""
     if check_mode and not os.path.exists(path):
-        folder = os.path.dirname(path) or "."
-        os.stat(os.path.join(folder, "."))
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _see_that_files_fit(os.path.dirname(path) or ".")
         return
     with open(path, "a", encoding="utf-8"):
         pass
@@ -72,9 +69,14 @@ def _try_to_make(folder, check_mode):
     if not check_mode:
         os.makedirs(folder, exist_ok=True)
     if os.path.exists(folder):
-        os.stat(os.path.join(folder, "."))
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        _see_that_files_fit(folder)
+
+
+def _see_that_files_fit(folder):
+    """Raises OSError where no file can be written into a folder."""
+    os.stat(os.path.join(folder, "."))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _metrics_mistakes(path, check_mode):

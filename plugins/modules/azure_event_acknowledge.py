@@ -27,11 +27,8 @@ extends_documentation_fragment:
   - graceful.azure._attributes.azure_resource_manager
 attributes:
   check_mode:
-    support: full
     details:
       - Check mode sends nothing, not even for a token. So it does not tell whether Azure would accept the acknowledgement.
-  diff_mode:
-    support: none
   idempotent:
     support: none
     details:

@@ -24,13 +24,10 @@ extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
   check_mode:
-    support: full
     details:
       - It looks once and does not wait.
   diff_mode:
     support: N/A
-  idempotent:
-    support: full
 options:
   ports:
     description:

@@ -17,11 +17,7 @@ extends_documentation_fragment:
   - graceful.azure._attributes.windows
   - graceful.azure._attributes
 attributes:
-  check_mode:
-    support: full
   diff_mode:
-    support: full
-  idempotent:
     support: full
 options:
   request:

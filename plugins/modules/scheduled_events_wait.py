@@ -29,7 +29,6 @@ extends_documentation_fragment:
   - graceful.azure._attributes.imds
 attributes:
   check_mode:
-    support: full
     details:
       - In check mode, the module reads once and does not wait. RV(outcome) is null if no state is reached. As a forecast, one document is enough
         for V(absent).

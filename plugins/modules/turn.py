@@ -20,11 +20,7 @@ description:
 extends_documentation_fragment:
   - graceful.azure._attributes
 attributes:
-  check_mode:
-    support: full
   diff_mode:
-    support: full
-  idempotent:
     support: full
 options:
   turn:
