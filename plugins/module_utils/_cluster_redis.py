@@ -11,6 +11,7 @@ So writes wait from before the failover until the former master is a replica.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import time
@@ -222,9 +223,11 @@ class Redis(Member):
     def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         with self._connections():
             self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
-            # Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it.
-            if found["priority"] and self._file_says_never():
-                self._rewrite()
+        self._correct_file(found["priority"])
+
+    def forget(self, seen: SeenMember) -> None:
+        # The run that gave it back may have been killed before it came to the file.
+        self._correct_file(seen.state["priority"])
 
     def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         return bool(seen.state["priority"] == found["priority"])
@@ -558,13 +561,20 @@ class Redis(Member):
         except RedisRefused:
             pass  # it has no configuration file, or one that it may not write
 
-    def _file_says_never(self) -> bool:
+    def _correct_file(self, priority: int) -> None:
+        """Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it."""
+        with self._connections():
+            if priority and self._file_may_say_never():
+                self._rewrite()
+
+    def _file_may_say_never(self) -> bool:
         path = _fields(self._here.call("INFO", "server")).get("config_file")
         try:
-            with open(path or "", encoding="utf-8", errors="replace") as stream:
+            with open(path or os.devnull, encoding="utf-8", errors="replace") as stream:
                 return NEVER_PROMOTED.search(stream.read()) is not None
         except OSError:
-            return False
+            # Such as that of a Redis in a container.
+            return True
 
     # Connections
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 
@@ -18,7 +19,7 @@ from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
-from tests.support.redis_sentinel import GROUP, NEEDED, Sentinels, Writers
+from tests.support.redis_sentinel import GROUP, NEEDED, SERVER, Sentinels, Writers
 
 pytestmark = [NEEDED, pytest.mark.timeout(300)]
 
@@ -34,6 +35,11 @@ CHANGES = [
     "CLIENT UNPAUSE",
     "CONFIG SET replica-priority 0",
 ]
+
+
+def in_container(file):
+    """The words before a server that has this file's folder at another place than the host."""
+    return "unshare", "--mount", "sh", "-c", f'mount --bind {file.parent} /mnt && exec "$@"', "sh"
 
 
 @pytest.fixture(name="cluster")
@@ -166,17 +172,27 @@ class TestLong:
         assert hold(tmp_path, node)["conflicts"] and node.priority == "0"
         assert hold(tmp_path, node, "absent")["conflicts"] and node.priority == "50"
 
-    def test_a_failover_while_it_is_held_leaves_no_priority_in_its_file(self, cluster, tmp_path):
+    @pytest.mark.parametrize("cut", [None, "container", "killed"])
+    def test_a_failover_while_it_is_held_leaves_no_priority_in_its_file(self, cluster, tmp_path, cut):
         """Sentinel has the server follow the new master and write its file, with the priority that it has by then."""
         node = cluster["redis2"]
+        file = node.configuration
+        if cut == "container":
+            if os.geteuid() != 0:
+                pytest.skip("namespaces, which root alone makes: sudo make test")
+            cluster.processes.stop(node.server)
+            node.server = cluster.processes.start("contained", *in_container(file), SERVER, "/mnt/redis.conf")
+            cluster.await_whole()
         node.ask("CONFIG", "SET", "replica-priority", 30)
         assert hold(tmp_path, node, timeout=patient(20))["done"]
         cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
-        until(lambda: "replica-priority 0" in node.configuration.read_text(), 60, "its file has the priority")
+        until(lambda: "replica-priority 0" in file.read_text(), 60, "its file has the priority")
         assert hold(tmp_path, node)["done"] and cluster.master().name == "redis3"
+        if cut == "killed":
+            run_killed("cluster_hold", arguments(tmp_path, node, "absent"), RedisServer.call, "CONFIG SET replica-priority 30", after=True)
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == []
-        assert node.priority == "30" and "replica-priority 30" in node.configuration.read_text()
+        assert node.priority == "30" and "replica-priority 30" in file.read_text()
 
     def test_a_master_that_cannot_be_spared_keeps_its_role(self, cluster, writers, tmp_path):
         for name in ("redis2", "redis3"):

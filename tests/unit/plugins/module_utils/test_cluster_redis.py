@@ -735,6 +735,15 @@ def test_a_file_that_sentinel_had_written_is_put_right(model, tmp_path, text, wr
     assert ("CONFIG REWRITE" in model.told) is written
 
 
+def test_a_file_that_cannot_be_read_may_have_our_priority(model, tmp_path):
+    """Such as that of a Redis in a container, or one that only another user may read."""
+    model.config_file = str(tmp_path / "redis.conf")
+    be_replica(model)
+    model.nodes[ONE].priority = "0"
+    assert back(model, {"role": "master", "priority": 100})
+    assert model.told == ["CONFIG SET replica-priority 100", "CONFIG REWRITE"]
+
+
 # The options
 
 
