@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -213,7 +214,15 @@ class TestKeepalived:
         nodes["web2"].must("sh", "-c", "kill $(cat /run/web2.pid)")
         keepalived.wait(patient(30))
         assert run("out", "out") == [False, False] and self.has_address(nodes, "web1")
+        # Also if it is written as keepalived.conf has it.
+        (tmp_path / "prefix").mkdir()
+        here["10.0.0.100"] = "10.99.0.100/24"
+        written = OwnFiles(tmp_path / "prefix", "keepalived", here, web1={"ansible_python_interpreter": str(python)}).run
+        assert written("out") == [False]
         assert run("back") == [True]
+        # As an operator has it.
+        (tmp_path / "file-web1").write_text("-7\n")
+        assert run("back") == [True] and (tmp_path / "file-web1").read_text() == "-7\n"
 
 
 @pytest.mark.long
@@ -339,10 +348,28 @@ def test_swarm(tmp_path):
     assert run("out", "out") == [False, True]
     assert json.loads(path.read_text()) == {"availability": "drain", "labels": {"rack": "1", "graceful.azure": "out"}, "running": 0, "updates": 1}
     assert run("back") == [True] and json.loads(path.read_text()) == dict(active, running=0, updates=2)
+    # Somebody has let it have tasks again meanwhile. The label must not make the next drain of an operator ours.
+    path.write_text(json.dumps(dict(active, labels={"graceful.azure": "out"}, running=0)))
+    assert run("back") == [True] and json.loads(path.read_text()) == dict(active, labels={}, running=0, updates=1)
     # As an operator has it.
     paused = dict(active, availability="pause", running=0)
     path.write_text(json.dumps(paused))
     assert run("out", "back") == [True, True] and json.loads(path.read_text()) == paused
+
+
+def test_envoys_mark_goes_wherever_it_is():
+    """It would keep the host in at its next event, and make the next drain of an operator ours."""
+    files = files_of_example("envoy")
+    out, back = (yaml.safe_load(files[f"tasks/{way}.yml"])[0]["ansible.builtin.replace"] for way in ("out", "back"))
+    (line,) = [line for line in files["www.yaml"].splitlines() if line.endswith("# web1")]
+
+    def changed(text, how):
+        return re.sub(how["regexp"].replace("{{ inventory_hostname | regex_escape }}", "web1"), how["replace"], text, flags=re.MULTILINE)
+
+    held = changed(line, out)
+    assert held != line
+    for left in (held, held.replace("DRAINING", "HEALTHY")):
+        assert changed(left, back) == line
 
 
 @pytest.mark.parametrize("example", ["worker", "keepalived", "postgresql", "swarm"])
