@@ -21,7 +21,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.meanwhile import Meanwhile
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 from tests.support.web import Web
@@ -155,13 +155,12 @@ class Consul:
     def settled(self, names=None, seconds=40):
         """Wait until Consul offers the web servers of these nodes, by default of all."""
         wanted = set(names or self.agents)
-        ends = time.monotonic() + patient(seconds)
-        while True:
+
+        def is_offered():
             with contextlib.suppress(OSError, AssertionError, ValueError):
-                if all(self.passing(asked=name) == wanted for name in self.agents):
-                    return
-            assert time.monotonic() < ends, f"not offered within {seconds} s: {wanted}"
-            time.sleep(0.1)
+                return all(self.passing(asked=name) == wanted for name in self.agents)
+
+        until(is_offered, seconds, f"{wanted} are offered", pause=0.1)
 
 
 class Clients(Meanwhile):

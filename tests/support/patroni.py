@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes, kill
 
@@ -232,13 +232,11 @@ class Cluster:
         return len(self.streaming(leaders[0])) == len(self.nodes) - 1
 
     def _await(self, condition, what):
-        deadline = time.monotonic() + patient(START_SECONDS)
-        while True:
+        def holds():
             with contextlib.suppress(OSError):
-                if condition():
-                    return
-            assert time.monotonic() < deadline, f"not within {START_SECONDS} s: {what}\n{self.logs()}"
-            time.sleep(0.2)
+                return condition()
+
+        until(holds, START_SECONDS, lambda: f"{what}\n{self.logs()}", pause=0.2)
 
     def logs(self):
         return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in sorted(self.folder.glob("*.log")))

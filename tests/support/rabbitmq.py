@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.meanwhile import Meanwhile
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
@@ -75,11 +75,8 @@ class Node:
         self.process = self.cluster.processes.start(self.name, HOME / "bin/rabbitmq-server", env=dict(os.environ, **self.environment))
 
     def wait(self):
-        ends = time.monotonic() + patient(START_SECONDS)
         # It listens when all else is there.
-        while not self.listens():
-            assert time.monotonic() < ends, f"{self.node} does not run: {(self.cluster.folder / f'{self.name}.log').read_text()[-3000:]}"
-            time.sleep(0.5)
+        until(self.listens, START_SECONDS, lambda: f"{self.node} runs: {(self.cluster.folder / f'{self.name}.log').read_text()[-3000:]}", pause=0.5)
 
     def stop(self):
         """End it at once, as a host that loses its power."""
@@ -187,10 +184,11 @@ class RabbitMQ:
 
     def settled(self, seconds=60):
         """Wait until all nodes serve, and all copies of the queues are there."""
-        ends = time.monotonic() + patient(seconds)
-        while any(node.run("rabbitmq-diagnostics", "check_if_node_is_quorum_critical").returncode or node.is_out() for node in self):
-            assert time.monotonic() < ends, f"a node is not back within {seconds} s"
-            time.sleep(0.5)
+
+        def is_whole():
+            return not any(node.run("rabbitmq-diagnostics", "check_if_node_is_quorum_critical").returncode or node.is_out() for node in self)
+
+        until(is_whole, seconds, "every node is back", pause=0.5)
 
 
 class Publisher(Meanwhile):

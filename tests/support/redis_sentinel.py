@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
@@ -214,13 +214,11 @@ class Sentinels:
         self._await(lambda: all(map(self._is_whole, self.nodes.values())), "Redis and its Sentinels found each other")
 
     def _await(self, condition, what):
-        deadline = time.monotonic() + patient(START_SECONDS)
-        while True:
+        def holds():
             with contextlib.suppress(OSError, Refused):
-                if condition():
-                    return
-            assert time.monotonic() < deadline, f"not within {START_SECONDS} s: {what}"
-            time.sleep(0.05)
+                return condition()
+
+        until(holds, START_SECONDS, what)
 
     def _is_whole(self, node):
         try:
