@@ -110,10 +110,10 @@ def parent_of(path: str) -> str:
     return ntpath.dirname(path)
 
 
-def plain_paths(spec: Options) -> Options:
+def plain_paths(options: Options) -> Options:
     """An argument spec whose paths are texts: they are not on the controller, so nothing is made of them here."""
 
     def plain(option: Options) -> Options:
         return {key: "str" if key in ("type", "elements") and value == "path" else value for key, value in option.items()}
 
-    return {name: plain(option) for name, option in spec.items()}
+    return {name: plain(option) for name, option in options.items()}

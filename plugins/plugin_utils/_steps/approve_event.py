@@ -79,7 +79,7 @@ def failure_outside(done: Iterable[Result]) -> str | None:
 
 
 def judge(event_ids: Sequence[str], sent: Result = NOTHING, read: Result = NOTHING) -> RoleResult:
-    """The C(approve_event_result): C(done), C(changed), C(reason), C(failed_hosts), C(approved), C(not_approved).
+    """The C(approve_event_result), as the role's argument specs say.
 
     C(event_ids): the events that were to be approved.
     C(sent): what the approval came to.

@@ -29,7 +29,7 @@ def judge(
     failed_hosts: Sequence[str] = (),
     held_by: Sequence[str] = (),
 ) -> RoleResult:
-    """The C(drain_host_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left), C(waiting_for).
+    """The C(drain_host_result), as the role's argument specs say.
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result. A module that was not run because there is nothing to stop is as good as done: leave it out.

@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Balan
 
 
 def judge(settings: BalancerSettings, direction: str, acts: Sequence[Result] = ()) -> RoleResult:
-    """The C(load_balancer_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts).
+    """The C(load_balancer_result), as the role's argument specs say.
 
     C(settings): one balancer of the host, as in the settings that the plan reads: C(provider), C(hosts), C(server), C(state), ...
     C(direction): V(out) or V(in).

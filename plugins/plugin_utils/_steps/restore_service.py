@@ -65,13 +65,13 @@ def judge(
     last: Result = NOTHING,
     held_by: Sequence[str] = (),
 ) -> RoleResult:
-    """The C(restore_service_result): C(done), C(changed), C(reason), C(failed_hosts), C(conflicts), C(left), C(unanswered).
+    """The C(restore_service_result), as the role's argument specs say.
 
     C(host): its name in the inventory.
     C(steps): what the drain steps came to, as one result.
     C(answer): what the host answered.
     C(balancer): the C(load_balancer_result) of giving the host back; None, or any, as long as C(may_go_back) does not allow that.
-    C(lost): what C(lost_steps) tells. C(unanswered): whether the host is left out because it does not answer.
+    C(lost): what C(lost_steps) tells.
     C(last): the same as C(steps) of those that come back after that. C(held_by): the ids of other events that still hold any of it.
 
     A module that was not run because there is nothing to start or to ask is as good as done: leave its result out.

@@ -1855,7 +1855,6 @@ class TestEnd:
         model.over("e1")
         assert not model.finish()["failed_run"]
 
-
     def test_watching_ends_after_an_hour(self):
         """The next run reads the inventory again, with the VMs that have joined a scale set since."""
         model = Model(watch=True)
