@@ -147,7 +147,7 @@ def test_a_receiver_that_does_not_answer_holds_up_nothing(site, receiver):
         (
             [{"type": "slack", "token": "xoxb-1-2-s3cr3t"}, {"url": "slack://s3cr3t/#ops"}],
             [
-                "handle_events_notify[0]: it has no option token; there are url and changes",
+                "handle_events_notify[0]: there is no type any more. In place of slack, set url to slack://TOKEN/#CHANNEL.",
                 "handle_events_notify[1] (slack): url: Apprise cannot read it",
             ],
         ),

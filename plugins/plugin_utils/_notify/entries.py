@@ -21,6 +21,13 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 OPTIONS = ("url", "changes")
 OLDEST = "2.0.1"
 """The first version of Apprise that has Slack show our texts as they are. With those before, a text like <!channel> calls everybody."""
+OLD_FORMS = {
+    "webhook": "jsons://HOST/PATH?+HEADER=VALUE",
+    "mail": "mailtos://USER:PASSWORD@HOST?from=SENDER&to=TO",
+    "slack": "slack://TOKEN/#CHANNEL",
+    "teams": "the https:// address of the workflow",
+}
+"""What replaces an entry with a type, as entries were before 1.0.0. It goes away in 2.0."""
 
 
 def mistakes_in(entries: Any) -> list[str]:
@@ -56,6 +63,10 @@ def messages(entries: Any, queue: Sequence[Change]) -> Iterator[Json]:
 def _mistakes_in(entry: Any) -> Iterator[str]:
     if not isinstance(entry, Mapping):
         yield "it is not a dictionary with a url"
+        return
+    kind = str(entry.get("type"))
+    if kind in OLD_FORMS:
+        yield f"there is no type any more. In place of {kind}, set url to {OLD_FORMS[kind]}. The option states is now changes, and there are no templates"
         return
     for key in entry:
         if key not in OPTIONS:

@@ -19,7 +19,7 @@ import pytest
 from ansible.errors import AnsibleError
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify import notices, send
 from ansible_collections.graceful.azure.plugins.plugin_utils._notify.changes import DAY, MOST_CHARACTERS, changes, message, names, still
-from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import lacking, messages, mistakes_in, urls
+from ansible_collections.graceful.azure.plugins.plugin_utils._notify.entries import OLD_FORMS, lacking, messages, mistakes_in, urls
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.plan import plan
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import line_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._story import story
@@ -199,6 +199,22 @@ SLACK = "slack://xoxb-1-2-s3cr3t/#ops"
 def test_mistakes(entries, said):
     (mistake,) = mistakes_in(entries)
     assert mistake.startswith(f"handle_events_notify{said}") and "s3cr3t" not in mistake
+
+
+# This goes away in 2.0.
+@pytest.mark.parametrize(
+    ("entry", "url"),
+    [
+        ({"type": "webhook", "url": "https://s3cr3t.example.com/", "headers": {"A": "s3cr3t"}}, "jsons://HOST/PATH?+HEADER=VALUE"),
+        ({"type": "mail", "to": "ops@example.com", "password": "s3cr3t", "states": ["failed"]}, "mailtos://USER:PASSWORD@HOST?from=SENDER&to=TO"),
+        ({"type": "slack", "token": "s3cr3t", "channel": "#ops"}, "slack://TOKEN/#CHANNEL"),
+        ({"type": "teams", "webhook": "https://x/s3cr3t", "template": "s3cr3t"}, "the https:// address of the workflow"),
+    ],
+)
+def test_an_entry_in_the_old_form_is_told_its_url(entry, url):
+    (mistake,) = mistakes_in([entry])
+    assert f"there is no type any more. In place of {entry['type']}, set url to {url}. " in mistake and "s3cr3t" not in mistake
+    assert OLD_FORMS[entry["type"]] == url and urls([entry]) == {}
 
 
 def test_what_is_right_has_no_mistake():
