@@ -110,7 +110,7 @@ def checked_scenario(value, names):
 
     mistakes, entries, faults, vms = [], [], [], {}
     with collected(mistakes):
-        checked(value, "A scenario", {"events": a_list, "faults": a_list, "vms": told_of_vms, "about": a_text, "source": a_text})
+        checked(value, "A scenario", {"events": a_list, "faults": a_list, "vms": told_of_vms, "about": a_text, "source": a_text, "$schema": a_text})
 
     def items(name, kind):
         items = value.get(name) if isinstance(value, dict) else None

@@ -165,3 +165,4 @@ def test_every_option_field_and_fault_is_told():
     assert set(re.findall(r"`(--[a-z-]+)", README)) - explained <= {"--control"}
     for name in (*FAULT_CHECKS, *ENTRY_CHECKS, *MOVES, "Probability", "Seed", "Skip"):
         assert name in README, name
+    assert json.loads((SCRIPT.with_name("scenario.schema.json")).read_text())["title"]

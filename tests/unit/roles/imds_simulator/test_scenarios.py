@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Scenarios: the library, what an entry stands for, the check of a file."""
+"""Scenarios: the library, what an entry stands for, the check of a file and its schema."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ import sys
 
 import hypothesis
 import hypothesis.strategies as st
+import jsonschema
 import pytest
 from graceful_azure_simulator.fault_fields import FAULT_CHECKS
 from graceful_azure_simulator.refusals import Refused
 from graceful_azure_simulator.scenario_library import SCENARIOS
 from graceful_azure_simulator.scenarios import ENTRY_CHECKS, checked_scenario
+from graceful_azure_simulator.vms import COMPUTE_FIELDS
 
 from tests.support.asking import approve, ask, document
 from tests.support.checkout import ROOT
 from tests.support.simulator import SCRIPT, ControlError, Simulator
 
+SCHEMA = json.loads(SCRIPT.with_name("scenario.schema.json").read_text())
 STILL = ("--time-scale", "0")
 
 
@@ -67,6 +70,7 @@ def test_every_scenario_of_the_library_is_told_with_its_source():
         assert f"{name}\n    {scenario['about']}\n    {scenario['source']}\n" in listed
         assert "https://" in scenario["source"]
         assert f"`{name}`" in readme
+        jsonschema.validate(scenario, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +277,7 @@ def test_every_mistake_with_its_place(tmp_path):
     status, lines = check(tmp_path, scenario, "--vm", "a=127.0.0.1:0")
     assert status == 1
     assert lines == [
-        'A scenario has an unknown field "event"; known are events, faults, vms, about, source.',
+        'A scenario has an unknown field "event"; known are events, faults, vms, about, source, $schema.',
         "event 2: EventType must be a string, not 1.",
         "event 2: NoticeSeconds must be a number of seconds from 0 to 1000000000, not -1.",
         "event 2: An event needs the field Resources, Vm or Domain.",
@@ -297,6 +301,7 @@ def test_every_mistake_with_its_place(tmp_path):
 def test_what_a_check_says(tmp_path):
     status, lines = check(tmp_path, {"events": [{"EventType": "Reboot", "Vm": 1}], "faults": [{"Vm": "any", "Fault": {"Drop": True}}]})
     assert (status, lines) == (0, ["1 event, 1 fault, no mistakes"])
+    assert check(tmp_path, '{"$schema": "scenario.schema.json"}')[0] == 0
     status, lines = check(tmp_path, '{"events": [{"EventType": "x", "Vm": 1}], "events": []}')
     assert (status, lines) == (1, ['This is no JSON: the field "events" is given twice.'])
     status, lines = check(tmp_path, '{\n  "events": [,]}')
@@ -307,7 +312,7 @@ def test_what_a_check_says(tmp_path):
     assert "No such file" in done.stderr
 
 
-# Whatever comes is taken or refused
+# The schema says the same as the check, but for what goes from one entry to another
 
 numbers = st.sampled_from([0, 1, -1, 2, 1.5, 10**9, 10**10, 200, 503, 600])
 strings = st.sampled_from(["", "x", "each", "GET", "Started", "a b", "line\n", "\u20ac"])
@@ -333,16 +338,24 @@ scenarios = st.fixed_dictionaries(
         "faults": st.lists(faults, max_size=1) | values,
         "vms": st.dictionaries(st.sampled_from(["a", "b"]), objects(["zone", "tags", "name"]) | values, max_size=2) | values,
         "about": values,
+        "$schema": values,
     },
 )
 
 
 @hypothesis.settings(deadline=None, max_examples=hypothesis.settings.default.max_examples * 3)
 @hypothesis.given(scenarios | values)
-def test_the_check_fails_at_nothing(scenario):
+def test_schema_and_check_agree(scenario):
     try:
-        found = checked_scenario(scenario, None)
-    except Refused as refused:
-        assert refused.mistakes
-    else:
-        assert len(found.entries) == len(scenario.get("events", ()))
+        checked_scenario(scenario, None)
+        passes = True
+    except Refused:
+        passes = False
+    assert jsonschema.Draft7Validator(SCHEMA).is_valid(scenario) == passes
+
+
+def test_the_schema_knows_every_field_of_the_check():
+    definitions = SCHEMA["definitions"]
+    assert list(definitions["event"]["properties"]) == list(ENTRY_CHECKS)
+    assert sorted(definitions["fault"]["properties"]["Fault"]["properties"]) == sorted(FAULT_CHECKS)
+    assert list(definitions["vm"]["properties"]) == COMPUTE_FIELDS
