@@ -43,6 +43,21 @@ def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
     return found
 
 
+def unseen(entries: Iterable[Any], machine: Machine) -> list[str]:
+    """Which duties cannot be looked at, in sentences, such as a service that nobody knows."""
+    from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import UNKNOWN
+
+    found: list[str] = []
+    for entry in entries:
+        try:
+            seen = _duty(entry, machine).see()
+        except ValueError as error:
+            found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
+        else:
+            found.extend(seen["busy"] if seen["state"] == UNKNOWN else ())
+    return found
+
+
 def marks(entries: Iterable[Any], machine: Machine, details: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """What bears our name in the clusters of these entries and has no record: the records that it tells, and sentences where it tells no event.
 
@@ -121,6 +136,8 @@ class HostLook:
                 seen["unanswered"] = self.host.ask()
             if self.params["duties"]:
                 seen["still_on"] = still_on(self.params["duties"], self.machine)
+            if self.params["before"]:
+                seen["unseen"] = unseen(self.params["before"], self.machine)
             # A record may have been damaged during the look. Then nobody knows what is held.
             if self.params["marks"] and seen["holds"] is not None:
                 self._see_marks()
@@ -263,6 +280,7 @@ def argument_spec() -> dict[str, Any]:
         expected={"type": "list", "elements": "str", "default": []},
         shown_in={"type": "dict", "default": {}},
         duties={"type": "list", "elements": "dict", "default": []},
+        before={"type": "list", "elements": "dict", "default": []},
         marks={"type": "list", "elements": "dict", "default": []},
         ask={
             "type": "dict",

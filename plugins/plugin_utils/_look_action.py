@@ -107,7 +107,7 @@ def host_seconds(args: Options) -> float:
     timeout, wait = float(args.get("timeout", 5)), float(args.get("wait", 0))
     # The metadata service is read once more after the wait, and again if an expected event is gone.
     seconds = timeout + wait + (timeout if wait else 0) + (timeout + READ_SECONDS if args.get("expected") else 0) + (ANSWER if args.get("ask") else 0)
-    return seconds + STEP * len([*(args.get("duties") or ()), *(args.get("marks") or ())])
+    return seconds + STEP * sum(len(args.get(which) or ()) for which in ("duties", "before", "marks"))
 
 
 def balancer_seconds(args: Options) -> float:

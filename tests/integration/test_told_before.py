@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -80,6 +81,17 @@ def test_a_port_on_which_nobody_listens(site, closed):
     assert site.admin_states()["web1"] == "drain"
     (event,) = site.simulator.events()
     assert event["Approvals"] == []
+
+
+def test_a_service_that_nobody_knows(site, monkeypatch, tmp_path):
+    """Otherwise it is found out when the host is drained. The first look does not know the ports, and a second one follows."""
+    systemctl = tmp_path / "bin" / "systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text("#!/bin/sh\necho ActiveState=inactive\necho LoadState=not-found\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{systemctl.parent}:{os.environ['PATH']}")
+    run = site.run("handle_events", "--check", graceful_azure_duties=site.duties("shopp"), graceful_azure_ports=None)
+    assert run.status == 2 and "web1: shopp cannot be looked at: systemd knows no unit 'shopp.service'" in run.output, run.output
 
 
 # The settings are in test_settings.py.

@@ -217,6 +217,7 @@ class HostObservation:
     asked: bool = False  # whether the host was asked for the answer that restore_service waits for
     unanswered: str | None = None  # why it did not answer
     boot_id: str | None = None  # which boot of the host this is
+    unseen: list[str] = field(default_factory=list)  # sentences: which duties check mode could not look at
     still_on: list[str] | None = None  # sentences: which drain steps are not out of duty; None: they were not looked at
 
     @property

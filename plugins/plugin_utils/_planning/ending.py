@@ -326,7 +326,7 @@ def _messages(decided: Decided, statuses: Statuses, late: Iterable[Event], time_
         for place in host.places:
             for reason in (*reasons(Kind.BUSY, [place.stays]), *reasons(Kind.MISTAKE, [place.wrong])):
                 tell([host.name], reason)
-        for reason in reasons(Kind.MISTAKE, host.untold):
+        for reason in reasons(Kind.MISTAKE, [*host.untold, *host.observation.unseen]):
             tell([host.name], reason)
     if not any(host.observation.reached for host in hosts) and not all(host.settings.may_be_off for host in hosts):
         messages.append(Message(f"none of the targets could be {'read' if any(host.observation.cut_off for host in hosts) else 'reached'}"))

@@ -75,7 +75,8 @@ TRIES = 3
 
 
 def first_turns(settings: dict[str, Json], check_mode: bool, observe_timeout: float) -> Turns:
-    """The turns of the first pass: look at everything, and wait for nothing. In check mode each host is asked whether it answers, even without an event.
+    """The turns of the first pass: look at everything, and wait for nothing. In check mode each host is asked whether it answers, even without an event, and
+    its duties are looked at.
 
     C(settings): per host, as in the document.
     """
@@ -88,6 +89,8 @@ def first_turns(settings: dict[str, Json], check_mode: bool, observe_timeout: fl
         options = {"timeout": observe_timeout, "ports": drain["ports"] or [], "resource_name": values["resource_name"]}
         if values["resource_name"]:
             options["ask_name"] = True
+        if check_mode:
+            options["before"] = _entries(drain["steps"])
         turns[name] = [{"name": f"look at {name}", "options": {**options, "ask": ask, "marks": _marks(drain["steps"])}}]
     looks = machine_looks([(name, balancer) for name, values in settings.items() for balancer in values["load_balancers"]])
     return _spread(looks, turns, list(settings))
@@ -254,6 +257,8 @@ def _host_turns(
     if _looks_at_steps(host, decided):
         drain = host.settings.drain_host
         more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
+    if observed.run.check:
+        more["before"] = _entries(host.settings.drain_host.steps)
     if _looks_for_marks(host):
         more["marks"] = _marks(host.settings.drain_host.steps)
     more["shown_in"] = {event.event_id: event.shown_in[name] for event in observed.events.values() if event.event_id in expected and name in event.shown_in}

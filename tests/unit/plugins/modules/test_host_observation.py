@@ -57,6 +57,7 @@ class Scene:
             "shown_in": {},
             "ask": {},
             "duties": [],
+            "before": [],
             "marks": [],
         }
         self.insists = None
@@ -86,9 +87,12 @@ class Scene:
     def sleep(self, seconds):
         self.now += seconds
 
+    def run_command(self, *_words, **_more):
+        return None
+
     def look(self, **params):
         self.reads.clear()
-        machine = Machine(lambda *_args, **_more: None, monotonic=lambda: self.now, sleep=self.sleep)
+        machine = Machine(self.run_command, monotonic=lambda: self.now, sleep=self.sleep)
         return _host_look.HostLook(dict(self.params, **params), machine).run()
 
 
@@ -355,6 +359,17 @@ class TestAnswer:
 def test_a_folder_of_records_that_is_not_absolute(scene):
     seen = scene.look(state_dir="state")
     assert "state folder state is not an absolute path" in seen["fatal"] and len(scene.reads) == 1
+
+
+def test_which_duties_cannot_be_looked_at(scene):
+    def run_command(words, **_more):
+        units = words[words.index("--") + 1 :]
+        return 0, "\n\n".join("ActiveState=inactive\nLoadState=%s" % ("loaded" if unit == "shop.service" else "not-found") for unit in units), ""
+
+    scene.run_command = run_command
+    assert "unseen" not in scene.look()
+    seen = scene.look(before=[{"type": "service", "name": "shop"}, {"type": "service", "name": "shopp"}, {"type": "service", "name": "s@"}])
+    assert len(seen["unseen"]) == 2 and "systemd knows no unit 'shopp.service'" in seen["unseen"][0] and "is a template" in seen["unseen"][1]
 
 
 def test_what_bears_our_name_in_a_cluster_and_has_no_record_is_a_hold(scene, monkeypatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import settings_of
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import first_turns
 
 from tests.support.azure import POOL
 from tests.support.model import Model, service, tasks
@@ -153,6 +154,21 @@ def test_check_mode_says_it_though_no_event_stands():
     model.answers["web1"] = URL
     outcome = model.go()
     assert outcome["finished"] and outcome["failed_run"] and URL in outcome["messages"][0]
+
+
+def test_check_mode_says_which_duty_nobody_knows_though_no_event_stands():
+    """A service that is misspelt would be found out when the host is drained."""
+    said = "shopp cannot be looked at: systemd knows no unit 'shopp.service' (option services)"
+    steps = [{"name": "shopp", "type": "service", "out": True, "in": True, "idle": True}]
+    for check in (True, False):
+        turns = first_turns({"web1": {**Asked().settings["web1"], "drain_host": {"ports": [], "steps": steps}}}, check, 5.0)["web1"]
+        assert next(turn for turn in turns if "ports" in turn["options"])["options"].get("before", []) == [{"type": "service", "name": "shopp"}] * check
+    model = Asked()
+    model.run.update(check=True, wait=False)
+    seen = model.observe_host
+    model.observe_host = lambda name: dict(seen(name), unseen=[said] if name == "web2" else [])
+    outcome = model.go()
+    assert outcome["finished"] and outcome["failed_run"] and outcome["messages"] == [f"web2: {said}"]
 
 
 REFUSED = "http://localhost/health: Connection refused"
