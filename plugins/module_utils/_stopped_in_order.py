@@ -14,7 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Any, Protocol
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold, RecordReader
@@ -79,6 +79,8 @@ class StoppedInOrder(Driver[State], Generic[State, Key]):
     left: dict[str, Any]
     # What else is so of a thing that has done what it was told.
     settled: dict[str, Any] = {}
+    # The names of things that are stopped after these, in a call of their own.
+    later: Sequence[str] = ()
 
     def __init__(
         self,

@@ -369,7 +369,8 @@ class Services(StoppedInOrder[Unit, str]):
         stopped as well."""
         if not self._request.present:
             return ""
-        started = self._manager.show([name for name in unit.triggers if name not in self._stopped])
+        named = {*self._stopped, *self._manager.names(self.later)}
+        started = self._manager.show([name for name in unit.triggers if name not in named])
         return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if _runs(one))
 
     def to_stop(self, named: list[str], records: list[Record]) -> list[str]:

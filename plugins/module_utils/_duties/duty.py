@@ -108,6 +108,8 @@ class Duty:
         self.machine = machine
         # Addresses of the host for which a look at a balancer searches as well.
         self.searched: list[str] = []
+        # The names of duties of its type that are taken off after it in the same request.
+        self.later: list[str] = []
 
     @classmethod
     def spec(cls, *names: str) -> dict[str, dict[str, Any]]:

@@ -53,8 +53,9 @@ def in_order(request: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     ends = machine.monotonic() + timeout
     told: list[dict[str, Any]] = []
     before: list[Duty] = []
-    for duty, act in acts[1:]:
-        if act.request.present:
+    for number, (duty, act) in enumerate(acts):
+        duty.later = [other.name for other, its in acts[number + 1 :] if other.type == duty.type and its.request.present]
+        if number and act.request.present:
             # What fails here is told by its act.
             with contextlib.suppress(*duty.errors):
                 duty.note_before()

@@ -15,7 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._stopped_in_order import STARTING, STOPPING, DryManager
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
@@ -63,15 +63,17 @@ class StoppedDuty(Duty):
         )
 
     def change(self, act: Act) -> dict[str, Any]:
-        return outcome(self.run(self.machine, act.request, self.keys, act.timeout))
+        return outcome(self.run(self.machine, act.request, self.keys, act.timeout, self.later))
 
     @classmethod
-    def run(cls, machine: Machine, request: Request, wanted: list[Any] | None, timeout: float) -> Engine[Any]:
-        """Stop things in their order and hold them, or release the hold. C(wanted): their keys; None for all that are on record."""
+    def run(cls, machine: Machine, request: Request, wanted: list[Any] | None, timeout: float, later: Sequence[str] = ()) -> Engine[Any]:
+        """Stop things in their order and hold them, or release the hold. C(wanted): their keys; None for all that are on record. C(later): the names of those
+        that are stopped after them."""
         store, manager = machine.store(), cls.manager(machine)
         if machine.check_mode:
             manager, timeout = DryManager(manager, cls.driver), 0.0
         driver = cls.driver(manager, store, request, wanted, timeout, machine.monotonic, machine.sleep)
+        driver.later = later
         engine = Engine(driver, store, request, machine.monotonic, machine.sleep)
         engine.run(timeout)
         return engine

@@ -374,6 +374,17 @@ class TestHold:
         assert hold(model, store, ["shop.target", "shop"])["done"] and release(model, store)["done"]
         assert {model.state("web"), model.state("shop"), model.units["shop.target"]["state"]} == {"active"}
 
+    @pytest.mark.parametrize("kind", ["target", "timer"])
+    def test_what_a_later_call_stops_is_not_awaited(self, model, store, kind):
+        """The module duty stops one service in each call. None must wait for a later one."""
+        model.add("night.%s" % kind, triggers=["shop.service", "db.service"])
+        for later, said in ((["shop"], "night.%s is inactive, and db.service, which it has started, is active" % kind), (["shop", "db.service"], None)):
+            driver = Services(model, store, Request(True, ["A"]), ["night.%s" % kind], monotonic=model.monotonic, sleep=model.sleep)
+            driver.later = later
+            engine = Engine(driver, store, Request(True, ["A"]), model.monotonic, model.sleep)
+            engine.run()
+            assert engine.waiting_for == ([said] if said else [])
+
     def test_what_counts_as_active_after_its_end_is_not_awaited(self, model, store):
         """With RemainAfterExit=yes, and a target."""
         model.add("backup.service", dependents=["backup.timer"])
