@@ -67,6 +67,35 @@ def test_out_drained_and_back(bed):
     bed.settled()
 
 
+def test_a_resource_that_takes_long_to_stop_is_waited_for(bed):
+    """Without a recurring monitor, crm_mon shows it nowhere while it stops."""
+    web1 = bed.cluster["web1"]
+    slow = (
+        '<primitive id="slow" class="ocf" provider="pacemaker" type="Dummy"><instance_attributes id="slow-a"><nvpair id="slow-o" name="op_sleep" value="6"/>'
+        '</instance_attributes><operations><op id="slow-t" name="stop" interval="0" timeout="60s"/></operations></primitive>'
+    )
+    prefers = '<rsc_location id="slow-1" rsc="slow" node="web1" score="1000"/>'
+    web1.must("cibadmin", "--create", "--scope", "resources", "--xml-text", slow)
+    web1.must("cibadmin", "--modify", "--allow-create", "--scope", "constraints", "--xml-text", prefers)
+
+    def role():
+        return next((one.get("role") for one in bed.cluster.status(web1).iter("resource") if one.get("id") == "slow"), None)
+
+    try:
+        until(lambda: role() == "Started" and bed.cluster.places(web1)["slow"] == ["web1"], 60)
+        assert not bed.hold(timeout=0)["done"]
+        until(lambda: bed.running()["web1"] == 0 and role() == "Stopping", 30)
+        held = bed.hold(timeout=0)
+        assert not held["done"] and held["waiting_for"] == "1 resource runs on web1", held
+        assert bed.hold(timeout=patient(30))["done"] and role() != "Stopping"
+    finally:
+        web1.must("cibadmin", "--delete", "--xpath", "//rsc_location[@id='slow-1']")
+        bed.release()
+        web1.must("cibadmin", "--delete", "--xpath", "//primitive[@id='slow']")
+        until(lambda: "slow" not in bed.cluster.places(web1), 60)
+        bed.settled()
+
+
 def test_the_last_node_waits_unless_forced(bed):
     assert bed.hold("web2")["done"]
     waiting = bed.hold(timeout=0)

@@ -82,6 +82,14 @@ class TestLook:
         _member, seen = look(tools)
         assert (seen.ours, seen.serves, seen.foreign, seen.left) == (True, False, None, None)
 
+    def test_what_stops_runs_until_it_has_stopped(self, tools):
+        """crm_mon counts it nowhere meanwhile."""
+        tools.says("crm_mon", 0, answer("out.xml"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml"), "")
+        tools.says("cibadmin --query --xpath", 0, answer("stopping.xml"), "")
+        _member, seen = look(tools)
+        assert (seen.ours, seen.left, seen.state["resources"]) == (True, "2 resources run on web1", 2)
+
     def test_a_section_that_is_not_there(self, tools):
         tools.says("cibadmin --query --scope", 105, "", "Call cib_query failed (-6): No such device or address")
         assert not look(tools)[1].ours
