@@ -191,11 +191,8 @@ class Tools:
 TLS_OPTIONS: dict[str, Any] = {"ca_cert": {"type": "path"}, "client_cert": {"type": "path"}, "client_key": {"type": "path", "no_log": False}}
 
 
-def file_mistakes(options: dict[str, Any], *others: str, has_certificate: bool = False) -> Iterator[tuple[str, str]]:
-    """What is wrong with ``TLS_OPTIONS`` and with other paths of files. ``has_certificate``: a client certificate may come from elsewhere."""
-    for option in (*TLS_OPTIONS, *others):
-        if options.get(option) and not options[option].startswith(("/", "~", "$")):
-            yield option, "%r is no absolute path of a file on the host" % options[option]
+def tls_mistakes(options: dict[str, Any], has_certificate: bool = False) -> Iterator[tuple[str, str]]:
+    """What is wrong with ``TLS_OPTIONS``. ``has_certificate``: a client certificate may come from elsewhere."""
     if options.get("client_key") and not (options.get("client_cert") or has_certificate):
         yield "client_cert", "it is missing, and client_key needs it"
 

@@ -20,9 +20,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     Member,
     MemberError,
     SeenMember,
-    file_mistakes,
     ids_in,
     parsed,
+    tls_mistakes,
     with_ids,
     wrong_url,
 )
@@ -57,7 +57,7 @@ class Consul(Member):
         problem = wrong_url(options["url"], "http", "https")
         if problem:
             yield "url", "%r %s; write it like %s" % (options["url"], problem, URL)
-        yield from file_mistakes(options, "token_file")
+        yield from tls_mistakes(options)
 
     def look(self) -> SeenMember:
         node = self._agent()["NodeName"]

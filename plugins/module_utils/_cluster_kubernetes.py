@@ -27,11 +27,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     Member,
     MemberError,
     SeenMember,
-    file_mistakes,
     ids_in,
     parsed,
     runs,
     tls_context,
+    tls_mistakes,
     with_ids,
     wrong_url,
 )
@@ -103,7 +103,7 @@ class Kubernetes(Member):
             yield "node", "%r is no name of a node, as `kubectl get nodes` shows it" % node
         if host is not None and wrong_url(host, "https"):
             yield "host", "%r is no URL such as https://10.0.0.1:6443; credentials are sent there, so http is refused" % host
-        yield from file_mistakes(options, "api_key_file", "kubeconfig", has_certificate=bool(options.get("kubeconfig")))
+        yield from tls_mistakes(options, has_certificate=bool(options.get("kubeconfig")))
         if options.get("context") and not options.get("kubeconfig"):
             yield "context", "a context is a part of a kubeconfig, but kubeconfig is not set"
         if not options.get("kubeconfig"):

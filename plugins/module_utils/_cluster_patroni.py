@@ -17,8 +17,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     Member,
     MemberError,
     SeenMember,
-    file_mistakes,
     parsed,
+    tls_mistakes,
     wrong_url,
 )
 
@@ -65,7 +65,7 @@ class Patroni(Member):
         for one, other in (("username", "password_file"), ("password_file", "username")):
             if options[one] and not options[other]:
                 yield other, "it is missing, and %s needs it" % one
-        yield from file_mistakes(options, "password_file")
+        yield from tls_mistakes(options)
 
     def look(self) -> SeenMember:
         cluster = self._read("/cluster")

@@ -72,6 +72,7 @@ class Driver(Generic[State]):
     So the code after a C(yield) runs when the record is on disk.
 
     A driver that has changed a thing and must look whether that is done sets C(hold.look_again) and ends. The engine looks, and asks it once more.
+    One that ends undone says why in C(hold.waiting_for).
     """
 
     # The errors that mean that the thing refused a change, and nothing was changed.

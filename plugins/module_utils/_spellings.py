@@ -35,6 +35,7 @@ DEFAULT_PORTS = {"http": 80}
 # What the name of a duty, or of a node of a cluster, may be.
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 NAME_IS_OF = "write it of letters, digits, dots, dashes and underscores"
+NOT_ABSOLUTE = "%r is not an absolute path; write one that begins with /"
 IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+\Z", re.ASCII)
 # Every machine uses these addresses, so only the port tells the hosts behind them apart. Whoever uses another loopback address has chosen it for one host.
 LOOPBACK = ("127.0.0.1", "::1")

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import is_lookable, meant, mistake_in_seconds, port_mistake
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NOT_ABSOLUTE, is_lookable, meant, mistake_in_seconds, port_mistake
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import is_absolute
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Options, Specs
 
@@ -139,7 +139,7 @@ def check_boolean(mistakes: list[str], name: str, value: Any) -> bool:
 def check_path(mistakes: list[str], name: str, value: Any, where: str = "") -> None:
     """A path on another machine must be absolute: the working folder of a module is another one in each run. C(~) and C($HOME) are the machine's own."""
     if is_set(value) and (not isinstance(value, str) or not is_absolute(value)):
-        mistakes.append(f"{where}{name}: {value!r} is not an absolute path; write one that begins with /")
+        mistakes.append(f"{where}{name}: {NOT_ABSOLUTE % (value,)}")
 
 
 def check_address(mistakes: list[str], name: str, address: str) -> None:

@@ -13,6 +13,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import (
     mistakes_together,
     name_mistakes,
+    path_mistakes,
     spelled_out,
     type_mistake,
     unknown_options,
@@ -124,11 +125,12 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> CheckedEntr
     name = duty.type if written.get("name") in (None, "") else str(written["name"])
     mistakes = [*unknown_options(written, duty.options)]
     set_ones = {key: value for key, value in written.items() if key in duty.options and value is not None}
-    checked = ArgumentSpecValidator(machine.spec_of(duty.options)).validate(set_ones)
+    spec = machine.spec_of(duty.options)
+    checked = ArgumentSpecValidator(spec).validate(set_ones)
     mistakes += [("", error.msg.rstrip(".")) for error in checked.errors]
     options = checked.validated_parameters
     if not mistakes:
-        mistakes = [*name_mistakes(written, duty.options, duty.name_pattern, duty.needs_name), *duty.mistakes(name, options)]
+        mistakes = [*name_mistakes(written, duty.options, duty.name_pattern, duty.needs_name), *path_mistakes(spec, options), *duty.mistakes(name, options)]
     if mistakes:
         raise ValueError("; ".join(_told(where, option, sentence) for option, sentence in mistakes) + ".")
     return CheckedEntry(duty, name, options)

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Errors, Machine
@@ -119,6 +119,9 @@ class Duty:
     @classmethod
     def mistakes(cls, name: str, options: dict[str, Any]) -> Iterable[tuple[str, str]]:
         """What is wrong with its options besides their types: pairs of an option and a sentence."""
+        # The plan knows which of a balancer's servers the host is.
+        if "server" in cls.options and not options["server"]:
+            yield "server", "not set; give the name that the balancer has for the host"
         yield from common_mistakes(cls.options, options)
         yield from cls.own_mistakes(name, options)
 
@@ -236,9 +239,3 @@ def least_of(params: Mapping[str, Any], where: str = "") -> Any:
         return parse_minimum(params["min_in_service"])
     except ValueError as error:
         raise ValueError("%smin_in_service: %s." % (where, error)) from None
-
-
-def without_server(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """A balancer that is not told which of its servers the host is. The plan knows."""
-    if not options.get("server"):
-        yield "server", "not set; give the name that the balancer has for the host"

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     meant_passes,
     pass_of,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -74,11 +74,6 @@ class HaproxyDuty(Duty):
         self._backends: list[str] = options["backends"] or []
         # What the last look of this call has seen: for each server that is out, and what may lead to the host past it, the process and its sessions.
         self._before: dict[Key, tuple[Any, int]] = {}
-
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        yield from without_server(options)
-        yield from super().mistakes(name, options)
 
     def look(self) -> dict[str, Any]:
         haproxy, store = self._haproxy(), self.machine.store()

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_stays,
     not_loaded,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome, without_server
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
@@ -56,14 +56,6 @@ class NginxDuty(Duty):
         super().__init__(name, options, machine)
         self._server: str = options["server"]
         self._files: list[str] = options["files"] or []
-
-    @classmethod
-    def mistakes(cls, name: str, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        yield from without_server(options)
-        yield from super().mistakes(name, options)
-        for path in options["files"] or ():
-            if not os.path.isabs(path):
-                yield "files", "%r is not an absolute path; write one that begins with /" % path
 
     def look(self) -> dict[str, Any]:
         nginx, resolver, store = self._nginx(), Resolver(), self.machine.store()

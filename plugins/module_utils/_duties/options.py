@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME_IS_OF, meant, mistake_in_seconds, without_service
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME_IS_OF, NOT_ABSOLUTE, meant, mistake_in_seconds, without_service
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -47,6 +47,14 @@ def common_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:
             yield option, mistake
     if options.get("hosts") == []:
         yield "hosts", "empty; %s" % MACHINES
+
+
+def path_mistakes(specs: Specs, options: Mapping[str, Any]) -> Mistakes:
+    """What is wrong with paths on this machine."""
+    for option, spec in specs.items():
+        if "path" in (spec["type"], spec.get("elements")):
+            given = options.get(option) or ()
+            yield from ((option, NOT_ABSOLUTE % path) for path in ([given] if isinstance(given, str) else given) if not path.startswith("/"))
 
 
 def spelled_out(written: Any) -> Any:

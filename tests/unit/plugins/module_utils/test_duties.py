@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
 from ansible_collections.graceful.azure.plugins.modules import duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import types
+from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty as SettingsDuty
 
 from tests.support.azure import POOL
 from tests.support.azure_here import Here
@@ -29,6 +30,18 @@ HAPROXY = {"type": "haproxy", "hosts": ["lb1"], "server": "web1"}
 NGINX = {"type": "nginx", "hosts": ["lb1"], "server": "10.0.0.4:80"}
 PROBE = {"type": "health_probe", "action": "file", "file": "/tmp/out"}
 AZURE = {"type": "azure_load_balancer", "pool": POOL, "address": "a"}
+
+
+PATHS = [
+    (HAPROXY, "socket"),
+    (NGINX, "configuration"),
+    (PROBE, "file"),
+    (AZURE, "ca_file"),
+    ({"type": "consul"}, "token_file"),
+    ({"type": "kubernetes"}, "kubeconfig"),
+    ({"type": "patroni"}, "ca_cert"),
+    ({"type": "redis"}, "password_file"),
+]
 
 
 class TestEntries:
@@ -57,7 +70,11 @@ class TestEntries:
     def test_their_options_are_those_of_the_settings(self, kind):
         """What the settings accept, the machine takes, in the same types."""
         there, here = types()[kind], all_types.class_of(kind)
-        assert set(types()) == set(all_types.types()) and (here.once, here.needs_name, here.name_pattern) == (there.once, there.needs_name, there.name_pattern)
+        assert set(types()) == set(all_types.types())
+        for said in ("once", "needs_name", "name_pattern"):
+            assert getattr(here, said) == getattr(there, said)
+        assert here.closes == getattr(there, "closes", False)
+        assert here.own_mistakes == there.own_mistakes or (here.own_mistakes, there.own_mistakes) == (Duty.own_mistakes, SettingsDuty.own_mistakes)
 
         def plain(specs):
             # A task file is on the controller. On the machine its path is a word.
@@ -81,6 +98,7 @@ class TestEntries:
             (dict(HAPROXY, server=""), "duties[0].server: not set; give the name that the balancer has for the host."),
             (dict(HAPROXY, quiet=-1), "duties[0].quiet: is -1.0; it must be a number of seconds, 0 or more."),
             (dict(HAPROXY, state="down"), "duties[0]: value of state must be one of: drain, maint, got: down."),
+            *((dict(entry, **{option: "up"}), f"duties[0].{option}: 'up' is not an absolute path; write one that begins with /.") for entry, option in PATHS),
             (dict(NGINX, files=["up.conf"]), "duties[0].files: 'up.conf' is not an absolute path; write one that begins with /."),
             (dict(PROBE, file=None), "duties[0].file: not set; action: file needs it."),
             (dict(PROBE, interval=0), "duties[0].interval: 0 is not a number of seconds greater than 0; give the figure of the balancer's probe."),
