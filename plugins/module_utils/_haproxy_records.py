@@ -45,10 +45,9 @@ STARTED_SECONDS = 3.0
 class HaproxyRecords:
     """The records of holds on servers of HAProxy: ``ours`` belong to the HAProxy that was read, ``others`` do not."""
 
-    def __init__(self, records: list[Record], path: str, seen: HaproxyState, proc: str = "/proc") -> None:
+    def __init__(self, records: list[Record], path: str, seen: HaproxyState) -> None:
         self._path = path
         self._seen = seen
-        self._proc = proc
         # Who answers on the sockets of records, by their paths.
         self._asked: dict[str, Answering] = {}
         self.ours: list[Record] = []
@@ -123,7 +122,7 @@ class HaproxyRecords:
         ours = self._seen.process
         if process.pid == ours.pid:
             return same_process(process, ours)
-        return process.pid in former_processes([ours.pid], self._proc)
+        return process.pid in former_processes([ours.pid])
 
     def _runs_elsewhere(self, process: Process) -> bool:
         """Whether a process is a HAProxy that runs, and is no former process of the one that was read."""
@@ -131,15 +130,15 @@ class HaproxyRecords:
         if pid == ours:
             return False
         if process.identity:
-            runs = identity(pid, self._proc) == process.identity
+            runs = identity(pid) == process.identity
         else:
             # The HAProxy could not be found among the processes, or a former release wrote the record.
-            started = started_at(pid, self._proc)
+            started = started_at(pid)
             runs = started is not None and abs(started - process.started) <= STARTED_SECONDS
-        if not runs or program(pid, self._proc) != program(ours, self._proc) or pid in former_processes([ours], self._proc):
+        if not runs or program(pid) != program(ours) or pid in former_processes([ours]):
             return False
         # If the process has just ended, it has no command line, so it cannot be recognised.
-        return _has_command_line(pid, self._proc)
+        return bool(read("/proc", pid, "cmdline"))
 
 
 OWN, ANSWERS, MOVED = range(3)
@@ -161,8 +160,3 @@ def key_of(record: Record) -> Key:
 def leads_to(server: HaproxyServer) -> dict[str, Any]:
     """The address and port of a server, as records keep them."""
     return {"address": server.address, "port": server.port}
-
-
-def _has_command_line(pid: int, proc: str) -> bool:
-    """Whether a process still runs. When it ends, the kernel no longer shows its command line."""
-    return bool(read(proc, pid, "cmdline"))

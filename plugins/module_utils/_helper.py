@@ -330,19 +330,19 @@ def _lock(file: int) -> None:
         raise
 
 
-def remove_stale(place: str, now: Callable[[], float] = time.time) -> None:
+def remove_stale(place: str) -> None:
     """Remove the folders of helpers that were killed, so that they could not do it themselves. Nobody has locked these."""
     for name in os.listdir(place):
         if name.startswith(PREFIX):
             with contextlib.suppress(OSError, AlreadyThereError):
-                _remove_if_stale(os.path.join(place, name), now())
+                _remove_if_stale(os.path.join(place, name))
 
 
-def _remove_if_stale(folder: str, now: float) -> None:
+def _remove_if_stale(folder: str) -> None:
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         found = os.fstat(lock)
-        if found.st_uid == os.geteuid() and now - found.st_mtime > STALE:
+        if found.st_uid == os.geteuid() and time.time() - found.st_mtime > STALE:
             _lock(lock)
             # A folder of that name may be somebody's own.
             if set(os.listdir(lock)) <= {SOCKET, NEW}:

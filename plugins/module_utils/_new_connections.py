@@ -96,17 +96,10 @@ class NewConnections:
 class Arrivals(NewConnections):
     """The new connections to this machine. ``ignored``: addresses whose connections do not count."""
 
-    def __init__(
-        self,
-        ports: Iterable[int],
-        ignored: Iterable[str],
-        monotonic: Callable[[], float],
-        proc: str = "/proc",
-    ) -> None:
+    def __init__(self, ports: Iterable[int], ignored: Iterable[str], monotonic: Callable[[], float]) -> None:
         self._ports = set(ports)
         self._ignored = set(ignored)
         self._monotonic = monotonic
-        self._proc = proc
         self._forwarded: dict[Connection, float | None] = {}
         self._tracked_at: float | None = None
         known, began = self.read()
@@ -117,7 +110,7 @@ class Arrivals(NewConnections):
         """The connections that are there now, and the time. ``see`` takes them."""
         found: dict[Connection, float | None] = {}
         for name, optional in TABLES:
-            text = read_table(os.path.join(self._proc, "net", name), optional)
+            text = read_table(os.path.join("/proc/net", name), optional)
             found.update(parse(text, self._ports, self._monotonic()))
         found.update(self._track())
         return {connection: closed for connection, closed in found.items() if connection[1] not in self._ignored}, self._monotonic()
@@ -138,10 +131,10 @@ class Arrivals(NewConnections):
         if self._tracked_at is None or now - self._tracked_at >= TRACKING_SECONDS:
             self._tracked_at = now
             try:
-                seen = _connection_tracking.forwarded(self._ports, self._proc)
+                seen = _connection_tracking.forwarded(self._ports)
             except TrackingError:
                 seen = []
-            kept = float(read(self._proc, TRACKED_SYSCTL).strip() or TRACKED_SECONDS) if seen else TRACKED_SECONDS
+            kept = float(read("/proc", TRACKED_SYSCTL).strip() or TRACKED_SECONDS) if seen else TRACKED_SECONDS
             before = self._forwarded
             self._forwarded = {}
             for each in seen:

@@ -421,15 +421,15 @@ def pids(proc: str = "/proc") -> list[int]:
     return found
 
 
-def started_by_clock(ticks: int, now: Callable[[], float] = time.time) -> float:
-    """When a process that started then did so by the clock C(now). In a container, /proc/uptime may tell since when that one runs, and not the machine.
+def started_by_clock(ticks: int) -> float:
+    """When a process that started then did so by the clock. In a container, /proc/uptime may tell since when that one runs, and not the machine.
 
     Both clocks are read in one moment: what passes between the two readings would make the start too early.
     """
     readings = []
     for _dummy in range(CLOCK_READINGS):
-        wall, up = now(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        wall, up = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
         readings.append(wall - up)
-        if now() - wall <= SAME_MOMENT:
+        if time.time() - wall <= SAME_MOMENT:
             break
     return max(readings) + ticks / float(os.sysconf("SC_CLK_TCK"))

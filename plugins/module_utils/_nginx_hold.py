@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Optional
 
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, AS_LEFT, CHANGED_MEANWHILE, LOST, NONE
@@ -200,13 +199,13 @@ class Loaded:
     master left is loaded only if the files were changed before the master started.
     """
 
-    def __init__(self, nginx: Nginx, configuration: Configuration, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, nginx: Nginx, configuration: Configuration) -> None:
         self.workers = nginx.workers()
         self._process = nginx.process
         # The line's own file is not enough: the files that include it decide whether it is read.
         changed, serving = changed_at(configuration.names), [worker.started for worker in self.workers if not worker.leaving]
-        self._by_date = bool(serving) and changed <= started_by_clock(min(serving), now)
-        self._since_start = self._by_date and nginx.started is not None and changed <= started_by_clock(nginx.started, now)
+        self._by_date = bool(serving) and changed <= started_by_clock(min(serving))
+        self._since_start = self._by_date and nginx.started is not None and changed <= started_by_clock(nginx.started)
 
     def has_what_the_hold_left(self, record: Record | None) -> bool:
         """Whether it is certain that they have the line as the hold left it, whatever the file says."""
@@ -281,10 +280,9 @@ class NginxServers(Driver[NginxServer]):
         min_in_service: int | str | None = None,
         dry: bool = False,
         places: Collection[Searched] | None = None,
-        resolver: Resolver | None = None,
     ) -> None:
         self._places = places
-        self._resolver = resolver or Resolver()
+        self._resolver = Resolver()
         self._nginx = nginx
         self._store = store
         self._request = request
@@ -710,21 +708,14 @@ def leads_to(resolver: Resolver, line: NginxServer | PassDirective) -> list[dict
 class NginxLook:
     """One look at nginx: its servers with their connections, and its records."""
 
-    def __init__(
-        self,
-        nginx: Nginx,
-        store: Store,
-        proc: str = "/proc",
-        now: Callable[[], float] = time.time,
-        resolver: Resolver | None = None,
-    ) -> None:
+    def __init__(self, nginx: Nginx, store: Store, resolver: Resolver) -> None:
         self.nginx = nginx
-        self._resolver = resolver or Resolver()
+        self._resolver = resolver
         nginx.find()
 
         def look() -> tuple[tuple[Configuration, Loaded, list[Record]], object]:
             configuration = Configuration(nginx.configuration)
-            loaded = Loaded(nginx, configuration, now)
+            loaded = Loaded(nginx, configuration)
             on_disk = store.records(NGINX_SERVER)
             return (configuration, loaded, on_disk), on_disk
 
@@ -732,7 +723,7 @@ class NginxLook:
         records, self.others = sort_records(on_disk, configuration, nginx.process)
         self.holds = list(records.values())
         self._workers = self._loaded.workers
-        self._connections = Connections(nginx.pid, self._workers, proc)
+        self._connections = Connections(nginx.pid, self._workers)
         self.configuration = configuration
         self.lines, doubles = servers_of(configuration)
         self._resolver.learn((server.target, server.context) for server in configuration.servers)

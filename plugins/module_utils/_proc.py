@@ -44,7 +44,7 @@ def read_boot_id(proc: str = "/proc") -> str:
     return read(proc, "sys", "kernel", "random", "boot_id").strip()
 
 
-def program(pid: int | str, proc: str) -> str:
+def program(pid: int | str, proc: str = "/proc") -> str:
     """The name of the program that a process runs."""
     return read(proc, pid, "comm").strip()
 

@@ -61,7 +61,7 @@ class NginxDuty(Duty):
         nginx, resolver, store = self._nginx(), Resolver(), self.machine.store()
 
         def see() -> NginxLook:
-            return NginxLook(nginx, store, resolver=resolver)
+            return NginxLook(nginx, store, resolver)
 
         found, problem = tested(nginx, see, see())
         servers, passes = self._mine(found)
@@ -239,21 +239,21 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     addresses = parse_places(params["addresses"])
     resolver = Resolver()
     watch = NginxWatch(machine.monotonic)
-    seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
+    seen = watch.saw(NginxLook(nginx, store, resolver))
     present = {server["server"] for server in seen.servers}
     spellings = {spelled(name) for name in present}
     missing = [name for name in awaited if spelled(name) not in spellings]
     if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
         option = "servers" if params["wait_for"] is None else "wait_for"
         raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
-    seen, problem = tested(nginx, lambda: watch.saw(NginxLook(nginx, store, resolver=resolver)), seen)
+    seen, problem = tested(nginx, lambda: watch.saw(NginxLook(nginx, store, resolver)), seen)
     proven: set[Key] | None = None
     if timeout and not machine.check_mode:
         proven = set()
         while not is_idle(seen.servers, awaited, proven):
             if not machine.rest(deadline, MOST_SECONDS):
                 break
-            seen = watch.saw(NginxLook(nginx, store, resolver=resolver))
+            seen = watch.saw(NginxLook(nginx, store, resolver))
             proven = {key for key in watch.idle_in(LOOKS) if watch.quiet_for(key) >= quiet}
     servers = []
     concerned = {(server["context"], server["upstream"]) for server in concerning(seen.servers, names, addresses)}

@@ -104,7 +104,7 @@ def test_connections_that_are_forwarded_are_seen(monkeypatch):
     """Whoever closes them, the kernel remembers them. Its connection tracking is read twice a second at most."""
     told, reads, now = [], [], [100.0]
 
-    def forwarded(ports, proc):
+    def forwarded(ports):
         reads.append(now[0])
         return [Forwarded(8080, *each, "10.0.0.4") for each in told]
 
