@@ -127,6 +127,10 @@ class TestWorker:
         (jobs / "finish").touch()
         until(lambda: list((jobs / "done").iterdir()), 20, "the job is done")
         assert run("out", "back") == [True, True] and not (jobs / "pause").exists()
+        # Where nobody can see the jobs, it is not known that there are none.
+        (jobs / "running").rmdir()
+        with pytest.raises(AssertionError, match="running"):
+            run("out")
 
     @pytest.mark.long
     def test_an_event_and_a_run_that_is_killed(self, site, jobs):
