@@ -64,6 +64,7 @@ def test_examples(bed):
     ports = "\"{{ [%d] if inventory_hostname == 'web1' else [%d] }}\"" % (at["web1"], at["web2"])
     text = "\n".join(plays).replace("http://localhost:8080/", f'"{url}"').replace("ports: [8080]", f"ports: {ports}")
     text = text.replace("hosts: [lb1]}", "hosts: [lb1], socket: $HAPROXY_SOCKET}")
+    text = text.replace("graceful_azure_resource_name: web_1", "graceful_azure_resource_name: web1")
     # The examples say themselves what the hosts hand over.
     inventory = json.loads(bed.inventory.read_text())
     for name, variables in inventory["all"]["hosts"].items():

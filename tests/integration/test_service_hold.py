@@ -415,16 +415,6 @@ def test_without_the_rights(guest):
     assert guest.states() == before and guest.shell("ls -A /var/tmp/records") == ""
 
 
-@pytest.mark.long
-def test_the_target_of_ansible_test(guest, tmp_path):
-    """All other targets are run on this machine, where systemd may not run."""
-    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "web1", "roles": ["service_hold"]}]))
-    env = {"ANSIBLE_ROLES_PATH": str(ROOT / "tests" / "integration" / "targets")}
-    said = must_pass("ansible-playbook", "-i", str(guest.folder / "inventory.yml"), str(tmp_path / "play.yml"), env=env, timeout=250)
-    assert "Each mistake is named, and nothing is stopped" in said
-    assert "graceful-azure-test" not in guest.shell("ls /run/systemd/system; systemctl list-units --all --plain 'graceful-azure-test*'")
-
-
 def test_booted_anew(guest):
     """shop is enabled and comes up by itself, with db that it requires; the others are started again."""
     before = guest.states()

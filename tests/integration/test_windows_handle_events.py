@@ -82,7 +82,7 @@ def test_a_damaged_record_is_put_aside_by_hand(mixed):
         state["files"][path] = "ew=="
     shown = path.replace("\\", r"\\")  # as JSON has it
     run = mixed.site.run("holds")
-    assert run.status == 0 and f"The record {shown} cannot be used: it is not complete JSON." in run.output, run.output
+    assert run.status == 0 and f"The record {path} cannot be used: it is not complete JSON." in run.output, run.output
     run = mixed.site.run("holds", holds_repair=True)
     assert run.status == 0 and f"{shown}.damaged-" in run.output, run.output
     assert [name.startswith(f"{path}.damaged-") for name in mixed.hosts["win1"].state()["files"]] == [True]
