@@ -216,7 +216,7 @@ class Pacemaker(Member):
     def _query(self, *words: str) -> ElementTree.Element:
         argv = ["cibadmin", "--query", *words]
         code, out, err = self.tools.run(argv)
-        if code == NOTHING_THERE:
+        if code == NOTHING_THERE and words:
             return ElementTree.Element("nothing")
         try:
             return ElementTree.fromstring(out)

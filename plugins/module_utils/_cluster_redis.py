@@ -223,11 +223,11 @@ class Redis(Member):
     def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         with self._connections():
             self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
-        self._correct_file(found["priority"])
+        self._correct_file(found["priority"], unread=True)
 
     def forget(self, seen: SeenMember) -> None:
         # The run that gave it back may have been killed before it came to the file.
-        self._correct_file(seen.state["priority"])
+        self._correct_file(seen.state["priority"], unread=False)
 
     def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         return bool(seen.state["priority"] == found["priority"])
@@ -561,20 +561,22 @@ class Redis(Member):
         except RedisRefused:
             pass  # it has no configuration file, or one that it may not write
 
-    def _correct_file(self, priority: int) -> None:
-        """Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it."""
+    def _correct_file(self, priority: int, unread: bool) -> None:
+        """Sentinel has each server that it tells to follow another master write its configuration file, with our priority in it.
+
+        ``unread``: whether a file that cannot be read, such as that of a Redis in a container, counts as one with it.
+        """
         with self._connections():
-            if priority and self._file_may_say_never():
+            if priority and self._file_says_never(unread):
                 self._rewrite()
 
-    def _file_may_say_never(self) -> bool:
+    def _file_says_never(self, unread: bool) -> bool:
         path = _fields(self._here.call("INFO", "server")).get("config_file")
         try:
             with open(path or os.devnull, encoding="utf-8", errors="replace") as stream:
                 return NEVER_PROMOTED.search(stream.read()) is not None
         except OSError:
-            # Such as that of a Redis in a container.
-            return True
+            return unread
 
     # Connections
 

@@ -136,7 +136,8 @@ class HostLook:
                 seen["unanswered"] = self.host.ask()
             if self.params["duties"]:
                 seen["still_on"] = still_on(self.params["duties"], self.machine)
-            if self.params["before"]:
+            # In the middle of an event, things may be down or just starting.
+            if self.params["before"] and not seen["holds"]:
                 seen["unseen"] = unseen(self.params["before"], self.machine)
             # A record may have been damaged during the look. Then nobody knows what is held.
             if self.params["marks"] and seen["holds"] is not None:

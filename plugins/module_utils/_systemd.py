@@ -221,9 +221,10 @@ class Systemd:
 
 
 def _triggers(name: str, fields: dict[str, str]) -> tuple[str, ...]:
-    """What a unit starts."""
+    """What a unit starts, and does not stop."""
     if name.endswith(".target"):
-        return tuple(sorted(_words(fields, *OF_TARGET)))
+        left = _words(fields, *OF_TARGET) - _words(fields, "ConsistsOf", "PropagatesStopTo")
+        return tuple(sorted(word for word in left if word.endswith(".service")))
     # A socket that starts an instance for each connection is never refused because of them.
     return tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else ()
 
@@ -367,8 +368,13 @@ class Services(StoppedInOrder[Unit, str]):
     def _started(self, unit: Unit) -> str:
         """What a unit that is down has started and that still runs, such as the job of a timer or a service of a target: it is awaited, unless it is to be
         stopped as well."""
-        if not self._request.present:
+        if not self._request.present or not unit.triggers:
             return ""
+        if unit.name.endswith(".target"):
+            # What a target that we have not stopped wants runs for another reason, as after a boot.
+            record = self._read(unit.name)
+            if record is None or record["boot_id"] != self._boot_id:
+                return ""
         named = {*self._stopped, *self._manager.names(self.later)}
         started = self._manager.show([name for name in unit.triggers if name not in named])
         return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if _runs(one))
@@ -385,7 +391,8 @@ class Services(StoppedInOrder[Unit, str]):
         names = services
         while names:
             units.update((unit.name, unit) for unit in self._manager.show(names))
-            others = {name for unit in units.values() for name in unit.dependents} | {name for service in services for name in units[service].triggers}
+            others = {name for unit in units.values() for name in unit.dependents}
+            others |= {name for service in services if not service.endswith(".target") for name in units[service].triggers}
             names = sorted(others - set(units))
         ordered: dict[str, str | None] = {}
 

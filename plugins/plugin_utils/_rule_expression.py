@@ -34,6 +34,8 @@ Node = dict[str, Any]
 
 # The words that a rule may look up. The word null without backticks is a key that no event has. So its value is null, as its author meant.
 RULE_KEYS = (*EVENT_KEYS, "null")
+UNKNOWN_LENGTH = -1
+"""How Azure tells of an interruption of unknown length."""
 
 _FULL = {
     "event_id": "602d9444-d2cd-49c7-8624-8643e7171297", "event_type": "Freeze", "event_status": "Scheduled", "event_source": "Platform",
@@ -80,9 +82,10 @@ def expression_mistakes(text: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1000)
-def knows_unknown(text: str) -> bool:
-    """Whether an expression itself says what holds for an interruption of unknown length, which is -1."""
-    return any(each["type"] == "literal" and str(each["value"]).startswith("-") for each in nodes_of(parse_expression(text).parsed))
+def names_unknown(text: str) -> bool:
+    """Whether an expression itself has the number of an unknown length."""
+    values = [each["value"] for each in nodes_of(parse_expression(text).parsed) if each["type"] == "literal"]
+    return any(str(UNKNOWN_LENGTH) in map(str, value if isinstance(value, list) else [value]) for value in values)
 
 
 def is_true(value: object) -> bool:

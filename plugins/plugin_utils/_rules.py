@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES
 from ansible_collections.graceful.azure.plugins.module_utils._selection import compile_expression
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import mistake_in_seconds
-from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, expression_mistakes, is_true, knows_unknown
+from ansible_collections.graceful.azure.plugins.plugin_utils._rule_expression import RULE_KEYS, UNKNOWN_LENGTH, expression_mistakes, is_true, names_unknown
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 
@@ -139,13 +139,22 @@ def _read(rule: RuleGiven) -> RuleGiven:
 
 def rule_for(rules: Iterable[RuleGiven] | None, event: Json) -> Rule:
     """The first rule whose C(when) is true for the event, completed with defaults. If there is none, a built-in rule."""
-    # What is unknown may be long. As a number, -1 is less than every limit.
-    long = dict(event, duration_in_seconds=_LONG) if event.get("duration_in_seconds") == -1 else event
     for rule in rules or ():
         when = rule.get("when")
-        if when is None or is_true(compile_expression(when, RULE_KEYS).search(event if knows_unknown(when) else long)):
+        if when is None or _holds(when, event) and not _takes_for_short(when, event):
             return {**_DEFAULTS, **rule}
     return (_KNOWN if event["event_type"] in EVENT_TYPES else _UNKNOWN).copy()
+
+
+def _holds(when: str, event: Json) -> bool:
+    return is_true(compile_expression(when, RULE_KEYS).search(event))
+
+
+def _takes_for_short(when: str, event: Json) -> bool:
+    """Whether an expression that is true for an event is so only because the number of an unknown length, -1, is less than every limit."""
+    if event.get("duration_in_seconds") != UNKNOWN_LENGTH or names_unknown(when):
+        return False
+    return _holds(when, dict(event, duration_in_seconds=0)) and not _holds(when, dict(event, duration_in_seconds=_LONG))
 
 
 def kept_rule(details: Json) -> Rule:

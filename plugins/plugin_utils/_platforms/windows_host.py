@@ -33,7 +33,7 @@ class ThisWindowsHost:
         self._windows = windows
         self.read_seconds = READ_SECONDS if params["await_idle"] or params["wait"] < IDLE_SECONDS else IDLE_SECONDS
         self.look_seconds = min(self.read_seconds, LOOK_SECONDS) if params["await_idle"] else self.read_seconds
-        services = [entry["name"] for entry in params["duties"] if entry["type"] == "service"]
+        services = [entry["name"] for entry in [*params["duties"], *params["before"]] if entry["type"] == "service"]
         windows.want(folder=params["state_dir"], ports=params["ports"], services=services)
 
     def records(self) -> list[Json]:

@@ -70,13 +70,26 @@ def test_an_unknown_length_is_no_short_one(when):
 
     assert decides(when, 2) and not decides(when, -1)
     assert decides(f"duration_in_seconds == `-1` || ({when})", -1)
-    assert decides(f"!({when})", -1)
+    assert not decides(f"seconds_until_not_before > `-5` && ({when})", -1)
 
 
-@pytest.mark.parametrize("when", ["event_type == 'Freeze'", "duration_in_seconds > `60`", "to_string(duration_in_seconds) == '-1'", None])
-def test_an_unknown_length_may_be_long(when):
+@pytest.mark.parametrize(
+    ("when", "is_true"),
+    [
+        ("event_type == 'Freeze'", True),
+        ("duration_in_seconds < `0`", True),
+        ("!(duration_in_seconds >= `0`)", True),
+        ("contains(`[-1, 0]`, duration_in_seconds)", True),
+        ("to_string(duration_in_seconds) == '-1'", True),
+        (None, True),
+        ("duration_in_seconds >= `0`", False),
+        ("duration_in_seconds > `60`", False),
+        ("duration_in_seconds == `0`", False),
+    ],
+)
+def test_what_else_is_asked_of_an_unknown_length(when, is_true):
     event = dict(EVENT, event_type="Freeze", duration_in_seconds=-1)
-    assert rule_for([{"name": "any", "when": when, "action": "approve"}], event)["name"] == "any"
+    assert (rule_for([{"name": "any", "when": when, "action": "approve"}], event)["name"] == "any") is is_true
 
 
 def test_all_mistakes_at_once():
