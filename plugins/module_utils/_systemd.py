@@ -373,7 +373,7 @@ class Services(StoppedInOrder[Unit, str]):
         if unit.name.endswith(".target"):
             # What a target that we have not stopped wants runs for another reason, as after a boot.
             record = self._read(unit.name)
-            if record is None or record["boot_id"] != self._boot_id:
+            if record is None or record["boot_id"] != (self._boot_id or self._manager.boot_id()):
                 return ""
         named = {*self._stopped, *self._manager.names(self.later)}
         started = self._manager.show([name for name in unit.triggers if name not in named])

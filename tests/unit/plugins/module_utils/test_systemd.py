@@ -371,6 +371,8 @@ class TestHold:
         model.add("shop.target", triggers=["shop.service", "web.service", "basic.target"], dependents=["web.service"])
         result = hold(model, store, ["shop.target"])
         assert result["waiting_for"] == "shop.target is inactive, and shop.service, which it has started, is active"
+        driver = Services(model, store, Request(True, []), ["shop.target"])
+        assert driver.why_on(driver.look_only()) == [result["waiting_for"]]
         # After a boot that does not start it, they run for another reason.
         model.reboot(enabled=["shop.service"])
         assert hold(model, store, ["shop.target"])["done"]
