@@ -342,9 +342,9 @@ class TestSudo:
     def test_each_user_has_a_helper(self, bed, host):
         users = ["operator7", "root", "service7"]
         tasks = []
-        for turn in ("first", "second"):
+        for turn, do in (("first", "tell"), ("second", "tell"), ("last", "farewell")):
             for user in users:
-                tasks.append(dict(ask(f"{turn}_{user}", "tell"), become=user != "operator7", become_user=user))
+                tasks.append(dict(ask(f"{turn}_{user}", do, stay=patient(5)), become=user != "operator7", become_user=user))
         done = self.run(bed, host("operator7 ALL=(ALL:ALL) NOPASSWD: ALL"), True, tasks)
         for user in users:
             assert [came_from(done[f"{turn}_{user}"]) for turn in ("first", "second")] == ["module", "helper"]

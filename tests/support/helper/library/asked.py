@@ -59,9 +59,9 @@ def append(path, text):
 
 
 def main():
-    # So that tests which leave one do not wait for its end.
-    _helper.STAY = 5.0
     module = AnsibleModule(argument_spec={"request": {"type": "dict", "required": True}, "helper": {"type": "str"}})
+    # So that tests which leave one do not wait for its end.
+    _helper.STAY = module.params["request"].get("stay", 5.0)
     answer = handle(module.params["request"])
     if module.params["helper"]:
         answer["helper"] = _helper.start(module.params["helper"], lambda args, still_wanted: handle(args["request"], still_wanted))
