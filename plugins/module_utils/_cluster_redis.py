@@ -223,11 +223,12 @@ class Redis(Member):
     def back(self, seen: SeenMember, found: dict[str, Any]) -> None:
         with self._connections():
             self._here.call("CONFIG", "SET", "replica-priority", found["priority"])
-        self._correct_file(found["priority"], unread=True)
+            self._correct_file(found["priority"], unread=True)
 
     def forget(self, seen: SeenMember) -> None:
         # The run that gave it back may have been killed before it came to the file.
-        self._correct_file(seen.state["priority"], unread=False)
+        with self._connections():
+            self._correct_file(seen.state["priority"], unread=False)
 
     def is_back(self, seen: SeenMember, found: dict[str, Any]) -> bool:
         return bool(seen.state["priority"] == found["priority"])
@@ -566,9 +567,8 @@ class Redis(Member):
 
         ``unread``: whether a file that cannot be read, such as that of a Redis in a container, counts as one with it.
         """
-        with self._connections():
-            if priority and self._file_says_never(unread):
-                self._rewrite()
+        if priority and self._file_says_never(unread):
+            self._rewrite()
 
     def _file_says_never(self, unread: bool) -> bool:
         path = _fields(self._here.call("INFO", "server")).get("config_file")

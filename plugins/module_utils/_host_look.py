@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._this_host import L
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
@@ -34,27 +34,27 @@ def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
 
     A record only says what was done. Since then somebody may have started a service again, or the host was booted anew.
     """
-    found: list[str] = []
-    for entry in entries:
-        try:
-            found.extend(_duty(entry, machine).still_on())
-        except ValueError as error:
-            found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
-    return found
+    return _told_of(entries, machine, lambda duty: duty.still_on())
 
 
 def unseen(entries: Iterable[Any], machine: Machine) -> list[str]:
     """Which duties cannot be looked at, in sentences, such as a service that nobody knows."""
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import UNKNOWN
 
+    def why(duty: Any) -> Iterable[str]:
+        seen = duty.see()
+        return seen["busy"] if seen["state"] == UNKNOWN else ()
+
+    return _told_of(entries, machine, why)
+
+
+def _told_of(entries: Iterable[Any], machine: Machine, ask: Callable[[Any], Iterable[str]]) -> list[str]:
     found: list[str] = []
     for entry in entries:
         try:
-            seen = _duty(entry, machine).see()
+            found.extend(ask(_duty(entry, machine)))
         except ValueError as error:
             found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
-        else:
-            found.extend(seen["busy"] if seen["state"] == UNKNOWN else ())
     return found
 
 
