@@ -187,7 +187,7 @@ class TestLong:
         assert hold(tmp_path, node, timeout=patient(20))["done"]
         cluster["redis1"].ask_sentinel("SENTINEL", "FAILOVER", GROUP)
         until(lambda: "replica-priority 0" in file.read_text(), 60, "its file has the priority")
-        assert hold(tmp_path, node)["done"] and cluster.master().name == "redis3"
+        assert hold(tmp_path, node, timeout=patient(20))["done"] and until(lambda: cluster.master().name == "redis3", 20)
         if cut == "killed":
             run_killed("cluster_hold", arguments(tmp_path, node, "absent"), RedisServer.call, "CONFIG SET replica-priority 30", after=True)
         given = hold(tmp_path, node, "absent", timeout=patient(20))
