@@ -23,21 +23,22 @@ from ansible_collections.graceful.azure.plugins.module_utils._this_host import L
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
 
-def still_on(entries: Iterable[Any], machine: Machine) -> list[str]:
-    """Which duties are not off, in sentences. What cannot be looked at is not known to be off. Nothing is changed.
+def still_on(entries: Sequence[Any], machine: Machine, later: Sequence[Any] = ()) -> list[str]:
+    """Which duties are not off, in sentences. What cannot be looked at is not known to be off. Nothing is changed. C(later): the entries that are taken off
+    after these.
 
     A record only says what was done. Since then somebody may have started a service again, or the host was booted anew.
     """
-    return _told_of(entries, machine, lambda duty: duty.still_on())
+    return _told_of(entries, machine, lambda duty: duty.still_on(), later)
 
 
-def unseen(entries: Iterable[Any], machine: Machine) -> list[str]:
+def unseen(entries: Sequence[Any], machine: Machine) -> list[str]:
     """Which duties cannot be looked at, in sentences, such as a service that nobody knows."""
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import UNKNOWN
 
@@ -48,11 +49,13 @@ def unseen(entries: Iterable[Any], machine: Machine) -> list[str]:
     return _told_of(entries, machine, why)
 
 
-def _told_of(entries: Iterable[Any], machine: Machine, ask: Callable[[Any], Iterable[str]]) -> list[str]:
+def _told_of(entries: Sequence[Any], machine: Machine, ask: Callable[[Any], Iterable[str]], later: Sequence[Any] = ()) -> list[str]:
     found: list[str] = []
-    for entry in entries:
+    for number, entry in enumerate(entries, 1):
         try:
-            found.extend(ask(_duty(entry, machine)))
+            duty = _duty(entry, machine)
+            duty.later = [other["name"] for other in [*entries[number:], *later] if other["type"] == duty.type]
+            found.extend(ask(duty))
         except ValueError as error:
             found.append("%s cannot be looked at: %s" % (entry.get("name"), str(error).rstrip(".")))
     return found
@@ -135,7 +138,7 @@ class HostLook:
             if self._is_to_ask():
                 seen["unanswered"] = self.host.ask()
             if self.params["duties"]:
-                seen["still_on"] = still_on(self.params["duties"], self.machine)
+                seen["still_on"] = still_on(self.params["duties"], self.machine, self.params["later"])
             # In the middle of an event, things may be down or just starting.
             if self.params["before"] and not seen["holds"]:
                 seen["unseen"] = unseen(self.params["before"], self.machine)
@@ -281,6 +284,7 @@ def argument_spec() -> dict[str, Any]:
         expected={"type": "list", "elements": "str", "default": []},
         shown_in={"type": "dict", "default": {}},
         duties={"type": "list", "elements": "dict", "default": []},
+        later={"type": "list", "elements": "dict", "default": []},
         before={"type": "list", "elements": "dict", "default": []},
         marks={"type": "list", "elements": "dict", "default": []},
         ask={

@@ -276,6 +276,7 @@ def test_a_target_that_leaves_its_services(guest):
     guest.shell("systemctl start both.target")
     said = "both.target is inactive, and green.service, which it has started, is active"
     assert guest.hold(["both.target", "slow"], timeout=20)["waiting_for"] == said and guest.still_on("both.target")
+    assert guest.hold(["both.target", "slow"], later=["green"])["done"] and guest.still_on("both.target", "green") == ["green.service is active"]
     assert guest.hold(["both.target", "slow", "green"], timeout=20)["done"] and guest.still_on("both.target") == []
     assert guest.release(timeout=20)["conflicts"] == []
     assert guest.shell("systemctl is-active both.target slow green").split() == ["active"] * 3

@@ -39,15 +39,17 @@ class ServiceDuty(StoppedDuty):
 
 def hold_spec() -> dict[str, Any]:
     """The options of C(hold)."""
-    return dict(hold_argument_spec(), services={"type": "list", "elements": "str"}, timeout={"type": "float", "default": 0})
+    names = {"type": "list", "elements": "str"}
+    return dict(hold_argument_spec(), services=names, later=dict(names, default=[]), timeout={"type": "float", "default": 0})
 
 
 def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[str, Any]:
-    """Stop services in their order and hold them, or release the hold. Without C(services): all that are on record."""
+    """Stop services in their order and hold them, or release the hold. Without C(services): all that are on record. C(later): those that another call stops
+    after these."""
     timeout = check_seconds("timeout", params["timeout"])
     if params["services"] is not None and not params["services"]:
         raise ValueError("services is an empty list: name at least one service.")
-    return ServiceDuty.run(machine, request, params["services"], timeout).result("services")
+    return ServiceDuty.run(machine, request, params["services"], timeout, params["later"]).result("services")
 
 
 DUTIES: dict[str, type[Duty]] = {"service": ServiceDuty}

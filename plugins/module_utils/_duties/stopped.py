@@ -40,6 +40,7 @@ class StoppedDuty(Duty):
     def look(self) -> dict[str, Any]:
         """What is seen of them, those that are stopped along with them too."""
         driver = self.driver(self.manager(self.machine), self.machine.store(), Request(True, []), self.keys)
+        driver.later = self.later
         things = driver.look_only()
         # What runs is there, such as a service whose file was removed.
         missing = [driver.missing(thing) for _name, thing, record in things if record is None and driver.is_down(thing)]

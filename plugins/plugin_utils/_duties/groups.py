@@ -40,8 +40,12 @@ def idle_ones(kinds: Iterable[tuple[str, HostDuty]]) -> list[bool]:
 
 
 def groups_out(steps: Iterable[DrainStep]) -> list[StepGroup]:
-    """The steps that go out, those together that are one call. A group has C(type), C(idle), C(first), C(names) and C(steps)."""
-    return _groups([step for step in steps if step["out"]])
+    """The steps that go out, those together that are one call. A group has C(type), C(idle), C(first), C(names), C(steps) and C(later), the names of its type
+    in the groups after it."""
+    groups = _groups([step for step in steps if step["out"]])
+    for number, group in enumerate(groups):
+        group["later"] = [name for other in groups[number + 1 :] if other["type"] == group["type"] for name in other["names"]]
+    return groups
 
 
 def groups_in(steps: Iterable[DrainStep], there: Collection[str] | None = None) -> list[StepGroup]:

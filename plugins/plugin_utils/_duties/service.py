@@ -27,4 +27,5 @@ class ServiceDuty(HostDuty):
 
     def acts(self, group: StepGroup, hold: Options, step: StepJson) -> Options:
         # Without names it is about all services that are held.
-        return dict({"services": group["names"]} if group["names"] else {}, timeout=0, **hold)
+        named = {key: group[option] for key, option in (("services", "names"), ("later", "later")) if group.get(option)}
+        return dict(named, timeout=0, **hold)

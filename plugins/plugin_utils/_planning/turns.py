@@ -256,7 +256,10 @@ def _host_turns(
         more["wait"] = 0.0  # otherwise news could end it again and again
     if _looks_at_steps(host, decided):
         drain = host.settings.drain_host
-        more["duties"] = _entries(drain.first if _is_leaving(host, decided) else drain.steps)
+        if _is_leaving(host, decided):
+            more.update(duties=_entries(drain.first), later=_entries(step for step in drain.steps if step not in drain.first))
+        else:
+            more["duties"] = _entries(drain.steps)
     if observed.run.check:
         more["before"] = _entries(host.settings.drain_host.steps)
     if _looks_for_marks(host):

@@ -14,6 +14,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._host_look import marks, still_on
 from ansible_collections.graceful.azure.plugins.module_utils._iis import MISSING, SITE, STARTED, STOPPED, Thing, Things
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Services, SystemdError, Unit
+from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd as SystemdOfHost
 
 from tests.support.calls import ScriptedMachine, call
 from tests.support.cluster import Bell, ScriptedTools
@@ -142,6 +143,21 @@ class TestService:
         assert self.look(systemd) == []
         systemd.state = "active"
         assert self.look(systemd) == ["web.service is active"]
+
+    def test_what_a_later_duty_stops_is_not_awaited(self, store):
+        class Nightly(Systemd):
+            """A timer that is off, and the service that it has started."""
+
+            names = staticmethod(SystemdOfHost.names)
+
+            def show(self, things):
+                states = {"night.timer": ("inactive", ("web.service",)), "web.service": ("active", ())}
+                return [Unit(name, states[name][0], "loaded", False, (), states[name][1], False, "success") for name in things]
+
+        host, timer = Host(store, boot_id="boot 1", services=Nightly()), {"type": "service", "name": "night.timer"}
+        assert still_on([timer], host) == ["night.timer is inactive, and web.service, which it has started, is active"]
+        assert still_on([timer], host, later=[self.ENTRY]) == []
+        assert still_on([timer, self.ENTRY], host) == ["web.service is active"]
 
     def test_what_cannot_be_looked_at_is_not_known_to_be_down(self, systemd):
         systemd.broken = True

@@ -62,6 +62,9 @@ class TestOneList:
     def test_services_that_stand_together_are_one_call(self):
         steps = steps_of("app", "cache", QUEUE, "db", "disk")
         assert names(groups_out(steps)) == [["app", "cache"], ["queue"], ["db", "disk"]]
+        # The first call awaits nothing that the last one stops.
+        acts = [ON_HOST[group["type"]].acts(group, {"state": "present"}, {}) for group in groups_out(steps)]
+        assert [act.get("later") for act in acts] == [["db", "disk"], None, None]
         # What comes in last takes along whatever else is on record.
         assert names(groups_in(steps, ["service"])) == [["db", "disk"], ["queue"], []]
         assert names(groups_in(steps, [])) == [["queue"]]
