@@ -384,10 +384,10 @@ class UnitOfProbe(Stopped):
         unit = self._show()
         if unit.load_state == "not-found":
             raise ProbeError(self._systemd.unknown % (self.on, self.name))
-        if unit.triggers and is_up(unit):
+        started = unit.triggers + unit.wanted
+        if started and is_up(unit):
             raise ProbeError(
-                "%s starts %s, which would go on answering the probe. Use a unit of its own for the answer (option service)."
-                % (self.on, ", ".join(unit.triggers))
+                "%s starts %s, which would go on answering the probe. Use a unit of its own for the answer (option service)." % (self.on, ", ".join(started))
             )
         along = [other.name for other in self._systemd.show(sorted(set(unit.dependents))) if is_up(other) and not other.name.endswith((".target", ".slice"))]
         if along and is_up(unit):

@@ -57,6 +57,7 @@ class Unit(NamedTuple):
     load_state: str
     job: bool
     dependents: tuple[str, ...]
+    # What it starts by itself, as a socket or a timer.
     triggers: tuple[str, ...]
     # Whether it is a oneshot without RemainAfterExit, which is never active.
     ends: bool
@@ -69,6 +70,8 @@ class Unit(NamedTuple):
     rivals: tuple[str, ...] = ()
     # Whether it counts as active although it has come to its end, with RemainAfterExit.
     exited: bool = False
+    # The services that a target starts, and does not stop.
+    wanted: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:
@@ -147,7 +150,8 @@ class Systemd:
                     fields.get("LoadState", "not-found"),
                     _has_job(fields),
                     tuple(word for key in STOPPED_ALONG for word in fields.get(key, "").split()),
-                    _triggers(name, fields),
+                    # A socket that starts an instance for each connection is never refused because of them.
+                    tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else (),
                     fields.get("Type") == "oneshot" and fields.get("RemainAfterExit") == "no",
                     fields.get("Result", ""),
                     _left(fields) if state in DOWN else "",
@@ -155,6 +159,7 @@ class Systemd:
                     # What runs since the unit has failed or was stopped is nobody's will.
                     tuple(sorted(_words(fields, *RIVALS).difference(_words(fields, "OnFailure", "OnSuccess")))),
                     fields.get("SubState") == "exited",
+                    _wanted(fields) if name.endswith(".target") else (),
                 )
             )
         return units
@@ -220,13 +225,10 @@ class Systemd:
         return said
 
 
-def _triggers(name: str, fields: dict[str, str]) -> tuple[str, ...]:
-    """What a unit starts, and does not stop."""
-    if name.endswith(".target"):
-        left = _words(fields, *OF_TARGET) - _words(fields, "ConsistsOf", "PropagatesStopTo")
-        return tuple(sorted(word for word in left if word.endswith(".service")))
-    # A socket that starts an instance for each connection is never refused because of them.
-    return tuple(fields.get("Triggers", "").split()) if fields.get("Accept") != "yes" else ()
+def _wanted(fields: dict[str, str]) -> tuple[str, ...]:
+    """The services that a target starts, and does not stop."""
+    left = _words(fields, *OF_TARGET) - _words(fields, "ConsistsOf", "PropagatesStopTo")
+    return tuple(sorted(word for word in left if word.endswith(".service")))
 
 
 def _left(fields: dict[str, str]) -> str:
@@ -261,7 +263,7 @@ def _processes_in(group: str) -> int:
 
 
 def is_up(unit: Unit) -> bool:
-    return unit.starts or unit.active_state not in ("inactive", "failed", "deactivating", "maintenance")
+    return unit.starts or unit.active_state not in (*DOWN, "deactivating")
 
 
 def is_down(unit: Unit) -> bool:
@@ -368,16 +370,17 @@ class Services(StoppedInOrder[Unit, str]):
     def _started(self, unit: Unit) -> str:
         """What a unit that is down has started and that still runs, such as the job of a timer or a service of a target: it is awaited, unless it is to be
         stopped as well."""
-        if not self._request.present or not unit.triggers:
+        started = unit.triggers + unit.wanted
+        if not self._request.present or not started:
             return ""
-        if unit.name.endswith(".target"):
+        if unit.wanted:
             # What a target that we have not stopped wants runs for another reason, as after a boot.
             record = self._read(unit.name)
             if record is None or record["boot_id"] != (self._boot_id or self._manager.boot_id()):
                 return ""
         named = {*self._stopped, *self._manager.names(self.later)}
-        started = self._manager.show([name for name in unit.triggers if name not in named])
-        return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in started if _runs(one))
+        others = self._manager.show([name for name in started if name not in named])
+        return ", ".join("%s, which it has started, is %s" % (one.name, one.active_state) for one in others if _runs(one))
 
     def to_stop(self, named: list[str], records: list[Record]) -> list[str]:
         names = self._stopped = self._with_others(named)
@@ -392,7 +395,7 @@ class Services(StoppedInOrder[Unit, str]):
         while names:
             units.update((unit.name, unit) for unit in self._manager.show(names))
             others = {name for unit in units.values() for name in unit.dependents}
-            others |= {name for service in services if not service.endswith(".target") for name in units[service].triggers}
+            others |= {name for service in services for name in units[service].triggers}
             names = sorted(others - set(units))
         ordered: dict[str, str | None] = {}
 

@@ -396,15 +396,22 @@ def test_a_stopped_unit_that_systemd_has_forgotten_fails_since_the_first_look(tm
     assert unit.out_for() is None and unit.redone_for() is None, "after a stop of ours, the record tells the time"
 
 
-@pytest.mark.parametrize("accept", ["no", "yes"])
-def test_a_socket_of_which_the_service_answers(accept):
+@pytest.mark.parametrize(
+    ("unit", "told"),
+    [
+        ("health.socket", "Triggers=health.service\nAccept=no"),
+        ("health.socket", "Triggers=health.service\nAccept=yes"),
+        ("health.target", "Wants=health.service"),
+    ],
+)
+def test_a_unit_of_which_the_service_answers(unit, told):
     """It would go on to answer, unless systemd starts one for each connection."""
 
     def systemctl(words, **_more):
-        return 0, "ActiveState=active\nLoadState=loaded\nTriggers=health.service\nAccept=%s\n" % accept, ""
+        return 0, "ActiveState=active\nLoadState=loaded\n%s\n" % told, ""
 
-    with pytest.raises(ProbeError, match="health.service, which would go on") if accept == "no" else contextlib.nullcontext():
-        UnitOfProbe("health.socket", Systemd(systemctl)).check()
+    with contextlib.nullcontext() if "Accept=yes" in told else pytest.raises(ProbeError, match="health.service, which would go on"):
+        UnitOfProbe(unit, Systemd(systemctl)).check()
 
 
 def test_a_socket_that_is_held_is_seen_whatever_it_starts(tmp_path):

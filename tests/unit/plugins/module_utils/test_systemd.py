@@ -48,7 +48,9 @@ class Model:
         for name, state in units.items():
             self.add(name + ".service", state)
 
-    def add(self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False, left=""):
+    def add(
+        self, name, state="active", stop_takes=0.0, start_takes=0.0, dependents=(), becomes="active", load="loaded", triggers=(), ends=False, left="", wanted=()
+    ):
         self.units[name] = {
             "state": state,
             "stop_takes": stop_takes,
@@ -59,6 +61,7 @@ class Model:
             "triggers": tuple(triggers),
             "ends": ends,
             "left": left,
+            "wanted": tuple(wanted),
             "then": None,
         }
 
@@ -98,6 +101,7 @@ class Model:
                 bool(one.get("queued")) and one["state"] in ("inactive", "failed"),
                 one.get("rivals", ()),
                 bool(one.get("exited")) and one["state"] == "active",
+                one.get("wanted", ()),
             )
             for name, one in zip(names, found)
         ]
@@ -368,7 +372,7 @@ class TestHold:
     def test_what_a_target_has_started_is_awaited(self, model, store):
         """Only services that say PartOf= stop along with it."""
         model.add("web.service")
-        model.add("shop.target", triggers=["shop.service", "web.service", "basic.target"], dependents=["web.service"])
+        model.add("shop.target", wanted=["shop.service", "web.service"], dependents=["web.service"])
         result = hold(model, store, ["shop.target"])
         assert result["waiting_for"] == "shop.target is inactive, and shop.service, which it has started, is active"
         driver = Services(model, store, Request(True, []), ["shop.target"])
@@ -380,10 +384,10 @@ class TestHold:
         assert hold(model, store, ["shop.target", "shop"])["done"] and release(model, store)["done"]
         assert {model.state("web"), model.state("shop"), model.units["shop.target"]["state"]} == {"active"}
 
-    @pytest.mark.parametrize("kind", ["target", "timer"])
-    def test_what_a_later_call_stops_is_not_awaited(self, model, store, kind):
+    @pytest.mark.parametrize(("kind", "started"), [("target", "wanted"), ("timer", "triggers")])
+    def test_what_a_later_call_stops_is_not_awaited(self, model, store, kind, started):
         """The module duty stops one service in each call. None must wait for a later one."""
-        model.add("night.%s" % kind, triggers=["shop.service", "db.service"])
+        model.add("night.%s" % kind, **{started: ["shop.service", "db.service"]})
         for later, said in ((["shop"], "night.%s is inactive, and db.service, which it has started, is active" % kind), (["shop", "db.service"], None)):
             driver = Services(model, store, Request(True, ["A"]), ["night.%s" % kind], monotonic=model.monotonic, sleep=model.sleep)
             driver.later = later
@@ -964,7 +968,7 @@ class TestSystemctl:
             Unit("d.service", "active", "loaded", False, (), (), False, "success", exited=True),
             Unit("e.socket", "active", "loaded", False, (), ("e.service",), False, "success"),
             Unit("f.socket", "active", "loaded", False, (), (), False, "success"),
-            Unit("g.target", "active", "loaded", False, ("i.service",), ("h.service", "j.service"), False, ""),
+            Unit("g.target", "active", "loaded", False, ("i.service",), (), False, "", wanted=("h.service", "j.service")),
         ]
         assert asked() == [
             "show --property=ActiveState,SubState,LoadState,Job,Triggers,Accept,Type,RemainAfterExit,Result,ControlGroup,NConnections,OnFailure,OnSuccess,"
