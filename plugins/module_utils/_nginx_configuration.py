@@ -18,6 +18,8 @@ import re
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import UNIX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -529,7 +531,7 @@ def _authority(value: str) -> str:
     """What stands before the path in the target of a pass."""
     scheme, found, rest = value.partition("://")
     rest = rest if found else value
-    return rest if rest.startswith("unix:") else re.split("[/?]", rest, maxsplit=1)[0]
+    return rest if rest.startswith(UNIX) else re.split("[/?]", rest, maxsplit=1)[0]
 
 
 def _has_port(value: str) -> bool:
@@ -544,10 +546,10 @@ def _address_in(value: str) -> str | None:
     """
     scheme, found, _rest = value.partition("://")
     value = _authority(value)
-    if value.startswith("unix:"):
+    if value.startswith(UNIX):
         # A colon ends the path of the socket.
-        path = value[len("unix:") :].partition(":")[0]
-        return None if "$" in path else "unix:" + path
+        path = value[len(UNIX) :].partition(":")[0]
+        return None if "$" in path else UNIX + path
     variable = VARIABLE.search(value)
     if variable is not None:
         value = value[: variable.start()]

@@ -60,9 +60,9 @@ class Connections:
     def __init__(self, master: int, workers: Iterable[Worker], proc: str = "/proc") -> None:
         net = os.path.join(proc, str(master), "net")
         # The tables come first: what is closed after that does not count, because its process has no such file any more.
-        self._tcp = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
+        self._tcp = ip_tables(net, "tcp")
         # nginx has a connected UDP socket for each client that it passes on.
-        self._udp = ip_table(read(net, "udp")) + ip_table(read(net, "udp6"))
+        self._udp = ip_tables(net, "udp")
         self._unix = [UnixEnd(found[6], found[7], found[5], found[4]) for found in unix_sockets(master, proc) if len(found) == 8]
         self._workers = {worker.pid: socket_inodes(worker.pid, proc) for worker in workers}
         self._listening = socket_inodes(master, proc)
@@ -203,12 +203,15 @@ def listening(pid: int, proc: str = "/proc") -> set[tuple[str, int]] | None:
     own, network, net = socket_inodes(pid, proc), namespace(pid, "net", proc), os.path.join(proc, str(pid), "net")
     if own is None:
         return None
-    table = ip_table(read(net, "tcp")) + ip_table(read(net, "tcp6"))
-    return {(network or "", socket.local[1]) for socket in table if socket.state == LISTENING and socket.inode in own}
+    return {(network or "", socket.local[1]) for socket in ip_tables(net, "tcp") if socket.state == LISTENING and socket.inode in own}
+
+
+def ip_tables(net: str, protocol: str) -> list[Connection]:
+    """The sockets in the tables of TCP or UDP, over IPv4 and IPv6."""
+    return ip_table(read(net, protocol)) + ip_table(read(net, protocol + "6"))
 
 
 def ip_table(text: str) -> list[Connection]:
-    """The sockets in a table of TCP or UDP."""
     found = []
     # The first line is the heading.
     for line in text.splitlines()[1:]:

@@ -39,10 +39,8 @@ if TYPE_CHECKING:
     from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
     from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store
+    from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import Key
     from ansible_collections.graceful.azure.plugins.module_utils._spellings import Destination
-
-    # A server in a result: its context, its upstream, its address and its file.
-    Key = tuple[str, str, str, str]
 
 
 class NginxDuty(Duty):

@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, fold, is_same_host, may_lead, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, UNIX, fold, is_same_host, may_lead, place_text, spelled
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -74,11 +74,6 @@ def lines_of(settings: BalancerSettings, result: Result) -> HostLines:
 def directive_name(machine: str, line: Json) -> str:
     """A directive that passes requests on itself."""
     return f"{directive(line)} on {machine}"
-
-
-def stays(machine: str, line: Json) -> str:
-    """The sentence about a directive that passes requests to a host itself."""
-    return nginx_stays(directive_name(machine, line))
 
 
 def has_no_server(settings: BalancerSettings, machine: str, present: Sequence[str] = ()) -> str:
@@ -186,7 +181,7 @@ class NginxDuty(ServersDuty):
 
     def left_by(self, settings: BalancerSettings) -> str:
         server = str(settings["server"])
-        return "" if server.startswith("unix:") else f"ss -tn dst {shlex.quote(server)}"
+        return "" if server.startswith(UNIX) else f"ss -tn dst {shlex.quote(server)}"
 
     def read(self, result: Json, options: Options) -> Json:
         problem = result.get("reached") and (result.get("rights_problem") or result.get("state_dir_problem"))
@@ -254,7 +249,8 @@ def _places(
         yield replace(place, busy=place.busy + beside) if server is mine[0] else place
     for line in result["passes"]:
         if lines.leads(line, is_here):
-            yield lasting(directive_name(name, line), name, stays(name, line))
+            label = directive_name(name, line)
+            yield lasting(label, name, nginx_stays(label))
 
 
 def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
