@@ -562,11 +562,10 @@ def _way_back(record: Record, server: HaproxyServer, await_checks: bool, checked
     record = dict(record, phase=RESTORING)
     if server.checked and server.forced == MAINT and not server.flags & (I_MAINT | R_MAINT):
         return HoldStep(dict(_left(record, DRAIN), **{LEFT_BEFORE: MAINT}), CHECK_FIRST)
-    up = server.operational in ("up", "starting")
     watched = server.checked and server.forced == DRAIN and server.admin_state != MAINT
-    if watched and up and not await_checks:
+    if watched and server.is_up and not await_checks:
         return HoldStep(_left(record, DRAIN), CHECK_FIRST)
-    if watched and await_checks and (up or checking and not checked_later) and not server.passed:
+    if watched and await_checks and (server.is_up or checking and not checked_later) and not server.passed:
         if checking:
             # HAProxy took the command. A server that is in maintenance from now on was put there by somebody else.
             record = dict(_left(record, DRAIN), **{CHECKING: True})

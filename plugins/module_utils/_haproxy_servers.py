@@ -212,12 +212,11 @@ class HaproxyServer:
         self.tracks = row.get("tracked") or ""
         # It takes as many good checks as `rise` says to be up, and is at its best only when none has failed since.
         best = number(row.get("check_rise")) + number(row.get("check_fall")) - 1
-        # With `slowstart` a server that is up counts as starting for so long.
-        self.passed = self.operational in ("up", "starting") and number(line.get("srv_check_health")) >= best
+        self.passed = self.is_up and number(line.get("srv_check_health")) >= best
         # Whether it is up although its last check has not passed: it failed, or there was none yet, which with `fall 1` only its status tells. While a
         # check goes on, a star stands before that.
         is_new = (row.get("check_status") or "").lstrip("* ") == "INI"
-        self.unsure = self.checked and self.operational in ("up", "starting") and (is_new or not self.passed)
+        self.unsure = self.checked and self.is_up and (is_new or not self.passed)
         self.last_check = ", ".join(text for text in (row.get("check_status"), row.get("last_chk")) if text)
         self.sessions = number(row["scur"])
         self.queue = number(row["qcur"])
@@ -269,7 +268,12 @@ class HaproxyServer:
 
     @property
     def in_service(self) -> bool:
-        return self.in_rotation and self.weight > 0 and self.operational in ("up", "starting")
+        return self.in_rotation and self.weight > 0 and self.is_up
+
+    @property
+    def is_up(self) -> bool:
+        """Whether HAProxy takes it for healthy. With C(slowstart) one that is up counts as starting for so long."""
+        return self.operational in ("up", "starting")
 
     def leads(self, places: Collection[Searched]) -> bool:
         """Whether it leads to one of these places: an address and a port, which is None for every port and 0 for that of the client."""
