@@ -311,13 +311,12 @@ class TagStore:
         subject = known["subject"]
         pool, name = subject["pool"], subject["address"]
         balancer, key = balancer_of(pool), key_of(pool, name)
+        now = self._pools.tags(balancer)
         if wanted is None:
             # Only what was read is deleted. If another run has added an event meanwhile, its record stays.
-            now = self._pools.tags(balancer)
             if key + "0" in now and _content_at(now, key, balancer) == json.loads(json.dumps(_content_of(known))):
                 self._pools.change_tags(balancer, "Delete", {each: value for each, value in now.items() if each.startswith(key)})
             return
-        now = self._pools.tags(balancer)
         wanted = _joined(record, wanted, record_in(now, pool, name))
         tags = tags_of(wanted, key)
         if len(set(now) | set(tags)) > TAG_LIMIT:

@@ -40,6 +40,7 @@ ALIVE = 1
 NO_VOTE = ("read_replica", "nonvoter")
 # The status of an answer that the token may not have, or that a version does not know.
 NOT_TOLD = (403, 404)
+SEE_TOKEN = "See whether the token may read all nodes"
 
 
 class Consul(Member):
@@ -119,9 +120,10 @@ class Consul(Member):
         if len(others) == len(voters):
             if unknown and not any(member.get("Name") == node and _has_no_vote(member) for found in servers.values() for member in found):
                 # One of them may be this node.
-                return "no voting server of Consul has the address of %s, and nothing is known of %s. See whether the token may read all nodes" % (
+                return "no voting server of Consul has the address of %s, and nothing is known of %s. %s" % (
                     node,
                     listed(unknown),
+                    SEE_TOKEN,
                 )
             # Each vote is known to be another server's: this one has none.
             return None
@@ -211,7 +213,7 @@ class Consul(Member):
                     return "nobody can tell whether other nodes have the service %s: nothing is known of Consul's servers %s. %s" % (
                         name,
                         listed(hidden),
-                        "See whether the token may read all nodes",
+                        SEE_TOKEN,
                     )
             if is_offered and others and not passing:
                 return "%s is the only node that Consul offers for the service %s: it does not pass its checks on %s" % (node, name, listed(sorted(others)))

@@ -398,12 +398,17 @@ def lines(options: Options, decided: Json, command: str, run: str, now: float) -
 
 def _line(record: Json, now: float) -> str:
     """What is held, where, how it was and is, since when and for which events."""
-    kind, _blank, name = record["held"].partition(" ")
     where = next((f" ({record[key]})" for key in ("socket", "file") if record.get(key, "none") != "none"), "")
     change = [
         f"was set to {_words(left)} (before: {_words(record['found'][key])})" for key, left in record["left"].items() if record["found"].get(key, left) != left
     ]
-    return f"{NOUNS.get(kind, kind)} {name} on {record['machine']}{where}: {', '.join([*change, f'for {_events(record, now)}'])}"
+    return f"{_thing(record)} on {record['machine']}{where}: {', '.join([*change, f'for {_events(record, now)}'])}"
+
+
+def _thing(record: Json) -> str:
+    """What is held."""
+    kind, _blank, name = record["held"].partition(" ")
+    return f"{NOUNS.get(kind, kind)} {name}"
 
 
 def _events(record: Json, now: float) -> str:
@@ -469,9 +474,8 @@ def released(name: str, of_host: Json, conflicts: Sequence[str], check: bool, ev
     notes: list[str] = []
     held: list[str] = []
     for record in of_host["shown"]:
-        kind, _blank, called = record["held"].partition(" ")
         others = [_label(event_id, told) for event_id, told in record["for_events"].items() if not _is_meant(event_id, event_ids)]
-        thing = f"{NOUNS.get(kind, kind)} {called}{'' if record['machine'] == name else ' on ' + record['machine']}"
+        thing = f"{_thing(record)}{'' if record['machine'] == name else ' on ' + record['machine']}"
         (held if others else notes if _is_note(record) else things).append(f"{thing} for {' and '.join(others)}" if others else thing)
     things = things or notes
     if things:

@@ -90,10 +90,10 @@ class DutyAction(ActionBase):
         """Why nobody but Ansible itself can do a duty; empty if it can be done."""
         return ""
 
-    def part(self, module: str, args: Options, places: Sequence[EntryPlace], where: str, task_vars: Variables) -> Json:
+    def part(self, module: str, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         """Run a module for entries that are done at one place."""
         given = dict(args, duties=[place.given for place in places])
-        if where == MACHINE:
+        if places[0].where == MACHINE:
             return run_module(self, module, given, task_vars)
         return _on_controller(module, given, self._task.check_mode)
 
@@ -128,8 +128,7 @@ class DutyInfoAction(DutyAction):
     module = "duty_info"
 
     def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
-        parts = (list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where))
-        return merged([self.part(self.module, args, part, part[0].where, task_vars) for part in parts])
+        return merged([self.part(self.module, args, part, task_vars) for part in _parts(places)])
 
 
 class ActAction(DutyAction):
@@ -159,7 +158,7 @@ class ActAction(DutyAction):
 
     def go(self, args: Options, places: Sequence[EntryPlace], task_vars: Variables) -> Json:
         out = args.get("state", OUT) == OUT
-        parts = [list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where)]
+        parts = _parts(places)
         limit = args.get("timeout", duty.argument_spec()["timeout"]["default"])
         timeout, began = _seconds(limit), time.monotonic()
         told: list[Json] = []
@@ -168,7 +167,7 @@ class ActAction(DutyAction):
             is_due = all(result.get("done") for result in told)
             busy = self._connected(args, part, left, task_vars) if told and is_due and out else []
             if is_due and not busy:
-                told.append(self.part(self.module, dict(args, timeout=left), part, part[0].where, task_vars))
+                told.append(self.part(self.module, dict(args, timeout=left), part, task_vars))
             else:
                 told.append(self._unbegun(args, part, busy, task_vars))
         if not told:
@@ -186,7 +185,12 @@ class ActAction(DutyAction):
     def _unbegun(self, args: Options, part: Sequence[EntryPlace], busy: list[str], task_vars: Variables) -> Json:
         """The result for entries that were not begun: only a look."""
         known: Options = {key: args[key] for key in ("ports", "state_dir") if key in args}
-        return dict(self.part("duty_info", known, part, part[0].where, task_vars), done=False, waiting_for=busy)
+        return dict(self.part("duty_info", known, part, task_vars), done=False, waiting_for=busy)
+
+
+def _parts(places: Iterable[EntryPlace]) -> list[list[EntryPlace]]:
+    """Those that stand together and are done at one place."""
+    return [list(group) for _where, group in itertools.groupby(places, key=lambda place: place.where)]
 
 
 def merged(parts: Sequence[Json]) -> Json:
