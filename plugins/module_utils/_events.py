@@ -134,6 +134,11 @@ def clip(value: object, length: int = 200) -> str:
     return text if len(text) <= length else text[:length] + "..."
 
 
+def telling(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of an event makes another event of it. Its status comes first."""
+    return event.get("event_status"), event.get("event_type"), event.get("not_before"), sorted(name.lower() for name in event["resources"])
+
+
 def describe(event: ScheduledEvent) -> str:
     """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")

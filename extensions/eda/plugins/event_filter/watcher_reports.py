@@ -61,7 +61,7 @@ from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.sche
     next_pause,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG  # noqa: E402
-from ansible_collections.graceful.azure.plugins.module_utils._events import HOST_NAME, clip  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._events import HOST_NAME, clip, telling  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings import SOURCE  # noqa: E402
 
@@ -102,7 +102,7 @@ class Reports:
             logger.warning("a watcher's report is refused: %s: %s", mistake, clip(report, 300))
             return NOTHING
         self.told = {key: told for key, told in self.told.items() if now - told["at"] < LANE_SECONDS}
-        shown = {_key(event): _what(event) for event in report["events"]}
+        shown = {_key(event): telling(event) for event in report["events"]}
         shown.update({_key(event): "gone" for event in report["gone"]})
         host = report.get("host")
         shown = {key: self.told[key]["what"] if self._is_late(key, what, host, now) else what for key, what in shown.items()}
@@ -138,10 +138,6 @@ class Reports:
 
 def _key(event):
     return fold(event["event_id"])
-
-
-def _what(event):
-    return (event.get("event_status"), event.get("event_type"), event.get("not_before"), sorted(name.lower() for name in event["resources"]))
 
 
 REPORTS = Reports()

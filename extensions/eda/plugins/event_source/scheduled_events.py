@@ -137,7 +137,7 @@ imds_url:
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import Absences  # noqa: E402
-from ansible_collections.graceful.azure.plugins.module_utils._events import DEFAULT_API_VERSION, EVENT_TYPES, HOST_NAME, clip  # noqa: E402
+from ansible_collections.graceful.azure.plugins.module_utils._events import DEFAULT_API_VERSION, EVENT_TYPES, HOST_NAME, clip, telling  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._imds import DEFAULT_URL, RATE_MOST, ImdsClient, ImdsError  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold  # noqa: E402
 from ansible_collections.graceful.azure.plugins.module_utils._waiting import Reader  # noqa: E402
@@ -152,8 +152,6 @@ LANE_SECONDS = 18000.0
 # A service that does not answer counts for the events that it showed last for so many seconds, or for three times the interval if that is longer.
 SILENT_SECONDS = 60.0
 
-# What makes an event another one than it was.
-TELLING = ("event_type", "event_status", "not_before", "resources")
 # A plain word or a time. Text that anybody may have written, such as a description, could be a template that a playbook then evaluates.
 WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,254}\Z")
 # What of an event is handed on: its words, its numbers, and the names of its VMs.
@@ -302,7 +300,7 @@ class View:
         if told is None:
             return "appeared"
         last = told["scheduled_event"]
-        if not is_behind(last["event_status"], event["event_status"]) and any(last[name] != event[name] for name in TELLING):
+        if not is_behind(last["event_status"], event["event_status"]) and telling(last) != telling(event):
             return "changed"
         return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 

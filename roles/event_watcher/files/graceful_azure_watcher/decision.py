@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import telling
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 
 # How an action ended.
@@ -42,11 +43,6 @@ Task = namedtuple("Task", ("why", "events", "gone"))
 
 def back_off(failures, most):
     return min(2.0 ** min(failures - 1, 30), most)
-
-
-def _what(event):
-    """What of an event makes another event of it."""
-    return (event["event_type"], event["event_status"], event["not_before"], sorted(name.lower() for name in event["resources"]))
 
 
 class Decider:
@@ -94,7 +90,7 @@ class Decider:
         for key, event in found.items():
             if key not in before:
                 changes.append(("appeared", event))
-            elif _what(before[key]) != _what(event):
+            elif telling(before[key]) != telling(event):
                 changes.append(("changed", event))
             elif key not in self.events:
                 changes.append(("stands", event))
