@@ -315,8 +315,8 @@ class Handler(BaseHTTPRequestHandler):
                         self.close_connection = True
                         return
                     if "Status" in fault:
-                        error = {"error": {"code": fault.get("Code", "Fault"), "message": fault.get("Message", "A fault was asked for.")}}
-                        raise Refusal(fault["Status"], error["error"]["code"], error["error"]["message"], fault.get("Headers"))
+                        message = fault.get("Message", "A fault was asked for.")
+                        raise Refusal(fault["Status"], fault.get("Code", "Fault"), message, fault.get("Headers"))
             status, body, headers = self.route(split.path, {k: v[-1] for k, v in parse_qs(split.query).items()}, data)
         except Refusal as refusal:
             status, headers = refusal.status, refusal.headers
