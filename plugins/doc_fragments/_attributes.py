@@ -30,7 +30,6 @@ attributes:
 options: {}
 attributes:
   platform:
-    description: Target OS/families that can be operated against.
     support: partial
     platforms: linux, windows
     details:

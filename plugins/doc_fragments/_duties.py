@@ -31,7 +31,6 @@ options:
     default: /var/lib/graceful_azure
 attributes:
   platform:
-    description: Target OS/families that can be operated against.
     support: partial
     platforms: linux, windows
     details:

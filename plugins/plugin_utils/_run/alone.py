@@ -45,7 +45,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json,
 
 PAUSE = 1.0
 """Seconds before something is tried, or asked, once more."""
-READ = 5.0
+READ = Run.observe_timeout
 """Seconds that an answer of the metadata service may take, if the role needs it."""
 GLANCE = 1.0
 """The same if it does not."""

@@ -117,8 +117,9 @@ def _acts_at_balancers(done: Sequence[Result]) -> list[Result]:
 
 
 def _failure(role: str, state: str, name: str, balancers: Sequence[BalancerSettings], done: Sequence[Result]) -> str | None:
-    if role == "approve_event" and approve_event.failure_outside(done):
-        return approve_event.failure_outside(done)
+    outside = approve_event.failure_outside(done) if role == "approve_event" else None
+    if outside:
+        return outside
     # The act that records the restoring may fail, too. The failure that keeps the host from being restored matters more.
     failed = [result for result in done if is_failed(result) and result["part"] != "restoring"]
     if not failed:

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import IN_P
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, shares, states_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 MEASURES = {
@@ -103,7 +103,7 @@ def _add_host(known: OfHost, host: Json, told: Json, spans: list[Json]) -> None:
     """C(spans): when the host was out for the event."""
     if spans and spans[-1]["until"] is not None:
         known["out"] = sum(span["until"] - span["from"] for span in spans)
-    mine = [state for state in host["states"] if state["event_id"] and fold(state["event_id"]) == fold(told["event_id"])]
+    mine = states_for(host, told["event_id"])
     ready = next((state["from"] for state in mine if state["state"] in DRAINED), None)
     # A host that is out for another event already has no drain of its own for this one.
     goes_out = bool(spans) and any(span["from"] == spans[0]["from"] for span in host["out"])

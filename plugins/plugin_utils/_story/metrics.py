@@ -22,11 +22,11 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 Labels = Mapping[str, str]
 PREFIX = "graceful_azure_"
-SAMPLE = re.compile(r"(graceful_azure_[a-z_]+\{.*\}|# counted \S+) (-?[0-9.]+)")
 ANSWERED = "host_last_answer_timestamp_seconds"
 FAILED = "last_run_failed"
 COUNTED = "# counted "
 """Begins a comment with the id of an event that a run has counted. As long as it holds a host, the next runs find it again."""
+SAMPLE = re.compile(rf"({PREFIX}[a-z_]+\{{.*\}}|{COUNTED}\S+) (-?[0-9.]+)")
 KEPT = 30 * 86400.0
 """Seconds for which such a comment stays."""
 
@@ -89,7 +89,7 @@ def _add_events(families: Families, story: Story, passed: PassLine, events: dict
     )
     ended = {_counted(event): event for event in story["events"].values() if event["outcome"] not in (None, IN_PROGRESS)}
     over = Counter((event["event_type"] or "", event["outcome"]) for mark, event in ended.items() if not families.is_known(mark))
-    families.keep(ended, COUNTED, story["run"]["updated"], forgotten=map(_counted, story["events"].values()))
+    families.keep(ended, story["run"]["updated"], forgotten=map(_counted, story["events"].values()))
     # They begin at 0 while the event stands. Prometheus counts no increase where a series begins.
     kinds_seen = {event["event_type"] or "" for event in story["events"].values()}
     counted = [({"outcome": outcome, "type": kind}, over[kind, outcome]) for kind in kinds_seen for outcome in OVER]
@@ -137,10 +137,10 @@ class Families:
     def is_known(self, mark: str) -> bool:
         return mark in self._before
 
-    def keep(self, marks: Iterable[str], prefix: str, now: float, forgotten: Iterable[str]) -> None:
-        """Write these comments, and those of the same prefix that former runs have written less than C(KEPT) seconds ago."""
+    def keep(self, marks: Iterable[str], now: float, forgotten: Iterable[str]) -> None:
+        """Write these comments, and those that former runs have written less than C(KEPT) seconds ago."""
         gone = set(forgotten)
-        kept = {mark: at for mark, at in self._before.items() if mark.startswith(prefix) and mark not in gone and abs(now - at) < KEPT}
+        kept = {mark: at for mark, at in self._before.items() if mark.startswith(COUNTED) and mark not in gone and abs(now - at) < KEPT}
         self._lines += [f"{mark} {_number(at)}" for mark, at in sorted({**kept, **dict.fromkeys(marks, now)}.items())]
 
     def add(self, name: str, kind: str, words: str, samples: Iterable[tuple[Labels, float]]) -> None:

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending im
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import DRAINED, STATES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind
 from ansible_collections.graceful.azure.plugins.plugin_utils._story.history import MEASURES, OfType
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, end_of, is_out, shares
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import Report, end_of, is_out, shares, states_for
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import columns, duration, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, Template
@@ -386,7 +386,7 @@ class _Event:
         """For each host that was slow to drain when its time was over, and when it was drained."""
         found = []
         for host in self._mine:
-            mine = [state for state in host["states"] if fold(state["event_id"] or "") == fold(self._event["event_id"])]
+            mine = states_for(host, self._event["event_id"])
             late = next((said["at"] for state in mine for said in state["reasons"] if said.get("kind") == Kind.LATE.value), None)
             if late is not None:
                 drained = next((state["from"] for state in mine if state["state"] in DRAINED and state["from"] > late), None)

@@ -333,6 +333,11 @@ def shares(host: Json, events: Iterable[Json]) -> dict[str, list[Json]]:
     return found
 
 
+def states_for(host: Json, event_id: str) -> list[Json]:
+    """The states in which a host of a report was for an event."""
+    return [state for state in host["states"] if fold(state["event_id"] or "") == fold(event_id)]
+
+
 def _touches(span: Json, event: Json) -> bool:
     """Whether the host was out at any time at which the event stood."""
     return _ends_after(event, span["from"]) and (event["seen"] is None or span["until"] is None or span["until"] >= event["seen"])
