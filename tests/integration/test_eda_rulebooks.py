@@ -117,16 +117,9 @@ def test_the_hosts_to_begin_with(rulebook):
 
 
 @pytest.mark.parametrize("rulebook", ["handle_events", "webhook"])
-def test_what_waits_goes_through_all_lanes(rulebook):
-    """And keeps its names, whatever they look like."""
-    handle, wait = ruleset(rulebook)["rules"]
-    event = {"change": "reported", "target": "1e5", "lane": "12", "after": "E2", "later": ["E3", "E4"]}
-    seen = []
-    while event["after"] != "":
-        lock, post = wait["actions"]
-        seen.append(substitute_variables(lock["none"]["lock"], {"event": event}))
-        event = substitute_variables(post["post_event"]["event"], {"event": event})
-    assert seen == ["E2", "E3", "E4"]
-    assert event == {"change": "reported", "target": "1e5", "lane": "12", "after": "", "later": []}
-    given = substitute_variables(handle["action"]["run_playbook"]["extra_vars"], {"event": event})
-    assert given == {"target": "1e5", "handle_events_unknown_targets": "ignore"}
+@pytest.mark.parametrize(("target", "lane"), [("1e5", "1e5"), ("12:13", "12,13"), ("web-1,web-2", "web-1,web-2")])
+def test_names_stay_names_whatever_they_look_like(rulebook, target, lane):
+    (handle,) = ruleset(rulebook)["rules"]
+    run, event = handle["action"]["run_playbook"], {"change": "reported", "target": target, "lane": lane}
+    assert substitute_variables(run["extra_vars"], {"event": event}) == {"target": target, "handle_events_unknown_targets": "ignore"}
+    assert substitute_variables(run["lock"], {"event": event}) == lane

@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import logging
 import os
-import random
 import socketserver
 import threading
 import time
@@ -22,8 +20,7 @@ from tests.support.patience import patient
 from tests.support.simulator import Simulator
 
 SOURCE = names_in("event_source", "scheduled_events")
-ArgumentError, Lanes, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "Lanes", "View", "main", "read_arguments"))
-LANE_SECONDS = SOURCE["LANE_SECONDS"]
+ArgumentError, View, main, read_arguments = (SOURCE[name] for name in ("ArgumentError", "View", "main", "read_arguments"))
 
 
 def event(event_id="E1", *resources, status="Scheduled", event_type="Reboot", not_before="2026-11-21T12:00:00Z"):
@@ -90,7 +87,7 @@ class TestView:
         (changed,) = seen.update("a", [event("E1", "vm-1")], 1)
         assert (changed["change"], changed["target"], changed["scheduled_event"]["resources"]) == ("changed", "vm-1:vm-2", ["vm-1"])
         (gone,) = seen.update("a", [], 2)
-        assert (gone["change"], gone["target"], gone["lane"]) == ("gone", "vm-1:vm-2", "E1")
+        assert (gone["change"], gone["target"], gone["lane"]) == ("gone", "vm-1:vm-2", "vm-1,vm-2")
 
     def test_or_never(self):
         seen = view(reminder=0)
@@ -130,40 +127,37 @@ class TestView:
         assert told(seen.update("a", [event()], 0)) == [("appeared", "E1")]
         assert [seen.update("b", [], now) for now in range(200)] == [[]] * 200
 
-    def test_events_that_share_a_host_share_a_lane(self):
+    def test_services_that_differ_tell_no_change_again_and_again(self):
+        """In the order or the spelling of the names, or for as long as one lags."""
+        seen = view(reminder=0)
+        assert told(seen.update("a", [event("E1", "vm-1", "vm-2")], 0)) == [("appeared", "E1")]
+        assert seen.update("b", [event("E1", "VM-2", "vm-1")], 0) == []
+        moved = event("E1", "vm-1", "vm-2", not_before="2026-11-21T12:05:00Z")
+        assert told(seen.update("a", [moved], 1)) == [("changed", "E1")]
+        answers = [("b", event("E1", "vm-1", "vm-2")), ("a", moved)] * 5 + [("b", moved)]
+        assert [seen.update(url, [shown], 2) for url, shown in answers] == [[]] * 11
+        # And back again.
+        assert told(seen.update("b", [event("E1", "vm-1", "vm-2")], 3)) == [("changed", "E1")]
+
+    def test_whom_one_service_alone_names_is_a_target_all_the_same(self):
+        seen = view(reminder=0)
+        first, other = event("E1", "vm-1"), event("E1", "vm-1", "vm-2")
+        assert [change["target"] for change in seen.update("a", [first], 0) + seen.update("b", [other], 0)] == ["vm-1", "vm-1:vm-2"]
+        assert seen.update("a", [first], 1) == seen.update("b", [other], 1) == []
+
+    def test_a_lane_has_the_runs_for_the_same_hosts_alone(self):
+        """No host waits for the end of a run that does not have it: as one that an event names later, or that shared an event with the other before."""
         seen = view()
-        events = []
+        events = [event("E1", "vm-1")]
 
-        def lanes(new, now=0):
-            events.append(new)
-            return [(change["lane"], change["after"], change["later"]) for change in seen.update("a", events, now)]
+        def lanes():
+            return [change["lane"] for change in seen.update("a", list(events), 0)]
 
-        assert lanes(event("E1", "vm-1")) == [("E1", "", [])]
-        assert lanes(event("E2", "vm-2")) == [("E2", "", [])]
-        assert lanes(event("E3", "VM-2", "vm-3")) == [("E2", "", [])]
-        # It joins two lanes, where runs may be under way: it and all that comes later wait for both.
-        assert lanes(event("E4", "vm-1", "vm-3")) == [("E1", "E2", [])]
-        assert lanes(event("E5", "vm-2")) == [("E1", "E2", [])]
-        # A third: the second is still to be waited for.
-        assert lanes(event("E6", "vm-4")) == [("E6", "", [])]
-        assert lanes(event("E7", "vm-1", "vm-4")) == [("E1", "E2", ["E6"])]
-        assert lanes(event("E8", "vm-5")) == [("E8", "", [])]
-
-    def test_lanes_that_were_joined_are_joined_with_an_older_one(self):
-        seen = view()
-        events = [event(f"E{number}", *names) for number, names in enumerate((["vm-1"], ["vm-2"], ["vm-3"], ["vm-2", "vm-3"], ["vm-1", "vm-3"]))]
-        paths = [[change["lane"], change["after"], *change["later"]] for change in seen.update("a", events, 0)]
-        # Whoever waits for E2 to have E1 then is not overtaken by one who would have E1 first.
-        assert paths[3:] == [["E1", "E2"], ["E0", "E2", "E1"]]
-
-    def test_a_lane_outlives_its_events(self):
-        """The run for an event that is gone may still be putting its host back."""
-        seen = view()
-        assert seen.update("a", [event("E1")], 0)[0]["lane"] == "E1"
-        assert seen.update("a", [], 100)[0]["lane"] == "E1"
-        assert seen.update("a", [event("E2")], 200)[0]["lane"] == "E1"
-        seen.update("a", [], 300)
-        assert seen.update("a", [event("E3")], 300 + LANE_SECONDS)[0]["lane"] == "E3"
+        assert lanes() == ["vm-1"]
+        events[:] = [event("E1", "vm-1", "VM-2")]
+        assert lanes() == ["vm-1,vm-2"]
+        events += [event("E2", "vm-2"), event("E3", "vm-2", "vm-1")]
+        assert lanes() == ["vm-2", "vm-1,vm-2"]
 
     @pytest.mark.parametrize("name", ["all:!web1", "~.*", "&web", "web[0]", "a,b", "{{ lookup('pipe', 'id') }}", "@/etc/hosts", "-x", "*", ""])
     def test_a_name_that_is_more_than_a_name(self, name, caplog):
@@ -183,7 +177,7 @@ class TestView:
             handed = change["scheduled_event"]
             assert handed["resources"] == ["vm-2"] and (handed["duration_in_seconds"], handed["seconds_until_not_before"]) == (9, 7.5)
             assert not [name for name in ("event_type", "event_status", "event_source", "resource_type", "not_before") if handed[name] is not None]
-            assert change["lane"] == handed["event_id"] and handed["event_id"].startswith("odd-")
+            assert change["lane"] == "vm-2" and handed["event_id"].startswith("odd-")
             assert "description" not in handed and (text or "description") not in repr(change)
         assert all(character.isprintable() for record in caplog.records for character in record.getMessage())
 
@@ -198,38 +192,6 @@ class TestView:
         events = [event("E1", "vm-1"), event("E2", "vm-2", event_type="Freeze"), event("E3", "vm-3", event_type=None)]
         assert told(view(resources=["VM-2"]).update("a", events, 0)) == [("appeared", "E2")]
         assert told(view(event_types=["reboot"]).update("a", events, 0)) == [("appeared", "E1")]
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_never_two_for_one_host(seed):
-    """Events of any hosts in any order, each of which takes the locks that it is told, as the rulebooks do."""
-    chance = random.Random(seed)
-    locks = collections.defaultdict(asyncio.Lock)
-    running, most = [], []
-
-    async def run(hosts, lane):
-        for name in [lane["after"], *lane["later"]]:
-            async with locks[name]:
-                pass
-        async with locks[lane["lane"]]:
-            assert not [others for others in running if others & hosts]
-            running.append(hosts)
-            most.append(len(running))
-            for _step in range(chance.randrange(40)):
-                await asyncio.sleep(0)
-            running.remove(hosts)
-
-    async def play():
-        lanes, tasks = Lanes(), []
-        for number in range(30):
-            hosts = set(chance.sample(range(12), chance.choice([1, 1, 1, 2, 3])))
-            tasks.append(asyncio.create_task(run(hosts, lanes.enter(f"E{number}", map(str, hosts), 0))))
-            for _step in range(chance.randrange(1, 8)):
-                await asyncio.sleep(0)
-        await asyncio.gather(*tasks)
-
-    asyncio.run(play())
-    assert len(most) == 30 and max(most) > 1
 
 
 class TestArguments:

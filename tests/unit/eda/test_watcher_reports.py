@@ -17,8 +17,6 @@ from tests.support.eda import names_in
 FILTER = names_in("event_filter", "watcher_reports")
 Reports, main = FILTER["Reports"], FILTER["main"]
 NOTHING = {"change": "nothing"}
-# Of the first report of all.
-ALONE = {"lane": "vm-1", "after": "", "later": []}
 
 
 def event(event_id="E1", *names, status="Scheduled", not_before="2026-11-21T12:00:00Z", seconds=900):
@@ -42,18 +40,18 @@ def is_new(reports, now, *events, **more):
 
 class TestReports:
     def test_what_a_report_becomes(self):
-        assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", **ALONE}
+        assert Reports().take(report(event("E1", "vm-1", "vm-2")), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1,vm-2"}
 
     def test_what_the_watcher_sends(self):
         reports = Reports()
         one = event("E1", "vm-1", "all:!vm-1", "vm-2")
         for task in (Task("appeared", [one], []), Task("changed", [], [one])):
-            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", **ALONE}
+            assert reports.take(document_of(task, "vm-1", "1.0.0"), 0) == {"change": "reported", "target": "vm-1,vm-2", "lane": "vm-1,vm-2"}
 
     def test_a_target_of_the_settings(self):
         """As the group with all hosts behind one health probe."""
         document = document_of(Task("appeared", [event("E1", "vm-1")], []), "vm-1", "1.0.0", "web")
-        assert Reports().take(document, 0) == {"change": "reported", "target": "web", **ALONE, "lane": "web"}
+        assert Reports().take(document, 0) == {"change": "reported", "target": "web", "lane": "web"}
 
     def test_each_vm_of_an_event_reports_it(self):
         reports = Reports()
@@ -101,10 +99,31 @@ class TestReports:
         assert is_new(reports, 0, event("E1", status="Started", not_before=None), host="vm-1")
         assert [now for now in range(60, 1000, 60) if is_new(reports, now, event("E1"), host="vm-2")] == [300, 900]
 
-    def test_events_that_share_a_host_share_a_lane(self):
+    def test_a_lane_has_the_runs_for_the_same_hosts_alone(self):
         reports = Reports()
-        lanes = [reports.take(report(event(*words)), 0)["lane"] for words in (("E1", "vm-1", "vm-2"), ("E2", "VM-2", "vm-3"), ("E3", "vm-4"), ("E4", "vm-3"))]
-        assert lanes == ["vm-1", "vm-1", "vm-4", "vm-1"]
+        lanes = [reports.take(report(event(*words)), 0)["lane"] for words in (("E1", "vm-1", "vm-2"), ("E2", "VM-2", "vm-1"), ("E3", "vm-2"))]
+        assert lanes == ["vm-1,vm-2", "vm-1,vm-2", "vm-2"]
+
+    def test_an_event_is_reported_for_each_target_of_the_settings(self):
+        """As where it names VMs of two pools, whose watchers have a target each: the run for one has no host of the other."""
+        reports = Reports()
+        one = event("E1", "vm-1", "vm-2")
+        targets = [(0, "front"), (1, "back"), (2, "front"), (3, "back"), (300, "front"), (301, "back"), (302, "front"), (303, "back")]
+        assert [now for now, target in targets if is_new(reports, now, one, target=target, host=target)] == [0, 1, 300, 301]
+        # One without a target has all of them, whatever else it reports.
+        assert is_new(reports, 304, one)
+        assert not is_new(reports, 305, event("E1", "VM-2", "vm-1"), host="vm-2")
+        assert [is_new(reports, 400, gone=[one], target=target, host="vm-1") for target in ("front", "back", "front")] == [True, True, False]
+
+    def test_vms_that_differ_report_no_change_again_and_again(self):
+        reports = Reports()
+        moved = event(not_before="2026-11-21T12:05:00Z")
+        said = [(event(), "vm-1"), (event(), "vm-2"), (moved, "vm-1"), (event(), "vm-2"), (moved, "vm-1"), (moved, "vm-2"), (event(), "vm-2"), (moved, "vm-1")]
+        answers = [is_new(reports, now, shown, host=host) for now, (shown, host) in enumerate(said)]
+        assert answers == [True, False, True, False, False, False, True, False]
+        # Nor beside news of another event.
+        assert [is_new(reports, now, *shown, host="vm-1") for now, shown in enumerate(([moved, event("E2")], [moved, event("E2")]), 8)] == [True, False]
+        assert not is_new(reports, 10, event(), host="vm-2")
 
     @pytest.mark.parametrize("target", ["{{ lookup('pipe', 'id') }}", "vm-1,{{ x }}", "all:!vm-1", "vm-*", "~.*", "vm-1,", "", ["vm-1"], None, 1])
     def test_a_target_that_is_more_than_names(self, target, caplog):
@@ -123,7 +142,7 @@ class TestReports:
 
     def test_no_text_of_a_sender_is_handed_on(self):
         taken = Reports().take(report(event("{{ id }}"), host="{{ host }}", why="{{ why }}", more="{{ more }}"), 0)
-        assert taken == {"change": "reported", "target": "vm-1", **ALONE}
+        assert taken == {"change": "reported", "target": "vm-1", "lane": "vm-1"}
 
 
 @pytest.mark.parametrize("payload", [{"payload": {"source": "somebody else"}}, {"payload": [1]}, {"payload": "text"}, {"payload": None}, {}])

@@ -16,10 +16,11 @@ DOCUMENTATION = r"""
 ---
 short_description: Removes repeated reports of watchers
 description:
-  - Every VM that an event names reports it, and again every minute while the event stands. This filter passes on the first report of anything new.
+  - Every VM that an event names reports it, and again every minute while the event stands. This filter passes on the first report of anything new,
+    also of one for another C(event_watcher_target).
     While nothing changes, it passes on one more after 5 minutes, after 10, 20 and 40 more minutes, and then every hour.
   - A VM may lag behind the others and still report an event that has started or is gone. Such a report is nothing new.
-  - A report that is passed on becomes RV(change), RV(target), RV(lane), RV(after) and RV(later). Nothing else of it is passed on, so that no text of
+  - A report that is passed on becomes RV(change), RV(target) and RV(lane). Nothing else of it is passed on, so that no text of
     a sender gets into the variables of a playbook. All other reports become the change V(nothing).
   - A malformed report is refused with a warning. So is a report whose target contains more than names of hosts.
 """
@@ -39,25 +40,18 @@ target:
   description: A host pattern for all hosts that the reported events name, by their names in Azure.
   type: str
 lane:
-  description: As the event source C(graceful.azure.scheduled_events) returns it, but named after a host.
-  type: str
-after:
   description: As the event source C(graceful.azure.scheduled_events) returns it.
   type: str
-later:
-  description: As the event source C(graceful.azure.scheduled_events) returns it.
-  type: list
-  elements: str
 """
 
 # ansible-rulebook runs this file by its path, and knows nothing of collections. Theirs is the folder above ansible_collections.
 sys.path.append(str(Path(__file__).absolute().parents[7]))
 
 from ansible_collections.graceful.azure.extensions.eda.plugins.event_source.scheduled_events import (  # noqa: E402
-    LANE_SECONDS,
     REMINDER,
-    Lanes,
+    REMINDER_MOST,
     is_behind,
+    lane_of,
     next_pause,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._absence import LAG  # noqa: E402
@@ -68,6 +62,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._watcher_settings i
 logger = logging.getLogger(__name__)
 
 NOTHING = {"change": "nothing"}
+GONE = "gone"
+# After so many seconds without a report, an event is forgotten. Those that stand are told again sooner.
+KEPT_SECONDS = 2 * REMINDER_MOST
 
 
 def find_mistake(report):
@@ -90,8 +87,9 @@ class Reports:
     """Which reports are new. Pure: reports and a clock in."""
 
     def __init__(self):
-        self.lanes = Lanes()
-        self.told = {}  # per event what was told of it, by whom and since when, when it was told last, and how long until it is told again
+        # Per event and target of the settings: what was told, by whom and since when; what each VM said last; when it was told last, and how long until
+        # it is told again.
+        self.told = {}
 
     def take(self, report, now):
         """What a report becomes."""
@@ -101,43 +99,45 @@ class Reports:
         if mistake:
             logger.warning("a watcher's report is refused: %s: %s", mistake, clip(report, 300))
             return NOTHING
-        self.told = {key: told for key, told in self.told.items() if now - told["at"] < LANE_SECONDS}
-        shown = {_key(event): telling(event) for event in report["events"]}
-        shown.update({_key(event): "gone" for event in report["gone"]})
-        host = report.get("host")
-        shown = {key: self.told[key]["what"] if self._is_late(key, what, host, now) else what for key, what in shown.items()}
-        if not [key for key, what in shown.items() if self._is_new(key, what, now)]:
-            return NOTHING
-        for key, what in shown.items():
-            pause = self._pause(key, what, now)
-            if key not in self.told or self.told[key]["what"] != what:
-                self.told[key] = {"what": what, "host": host, "since": now}
-            self.told[key].update(at=now, pause=pause)
+        self.told = {key: told for key, told in self.told.items() if now - told["at"] < KEPT_SECONDS}
         names = re.split("[,:]", report["target"])
-        return {"change": "reported", "target": report["target"], **self.lanes.enter(names[0].lower(), names, now)}
+        target, host = _target_given(report, names), str(report.get("host"))
+        shown = {(fold(event["event_id"]), target): telling(event) for event in report["events"]}
+        shown.update({(fold(event["event_id"]), target): GONE for event in report["gone"]})
+        shown = {key: self.told[key]["what"] if self._is_late(key, what, host, now) else what for key, what in shown.items()}
+        changed = [key for key, what in shown.items() if self._is_changed(key, what, host)]
+        due = [key for key in shown if key not in changed and now - self.told[key]["at"] >= self.told[key]["pause"]]
+        for key, what in shown.items():
+            told = self.told.setdefault(key, {"said": {}})
+            if key in changed:
+                told.update(what=what, host=host, since=now, pause=REMINDER)
+            elif key in due:
+                told["pause"] = next_pause(told["pause"])
+            told["said"][host] = what
+            if changed or due:
+                told["at"] = now
+        return {"change": "reported", "target": report["target"], "lane": lane_of(names)} if changed or due else NOTHING
 
     def _is_late(self, key, what, host, now):
         """Whether this VM only has not heard yet what another has told."""
         told = self.told.get(key)
-        if told is None or what == "gone":
+        if told is None or what == GONE:
             return False
-        if told["what"] == "gone":
+        if told["what"] == GONE:
             return told["host"] != host and now - told["since"] < LAG
         return is_behind(told["what"][0], what[0])
 
-    def _is_new(self, key, what, now):
+    def _is_changed(self, key, what, host):
+        """Whether that is news. What a VM has said before is none, although another has told something else since: it lags, or they differ for ever."""
         told = self.told.get(key)
-        return told is None or told["what"] != what or now - told["at"] >= told["pause"]
-
-    def _pause(self, key, what, now):
-        told = self.told.get(key)
-        if told is None or told["what"] != what:
-            return REMINDER
-        return next_pause(told["pause"]) if now - told["at"] >= told["pause"] else told["pause"]
+        return told is None or told["what"] != what and (told["what"] == GONE or told["said"].get(host) != what)
 
 
-def _key(event):
-    return fold(event["event_id"])
+def _target_given(report, names):
+    """The target of the sender's settings; empty if these are the hosts of its events, which every VM of an event reports."""
+    named = {name.lower() for event in report["events"] + report["gone"] for name in event["resources"] if HOST_NAME.match(name)}
+    given = {name.lower() for name in names}
+    return () if given == named else tuple(sorted(given))
 
 
 REPORTS = Reports()

@@ -75,27 +75,16 @@ EXAMPLES = r"""
         interval: 1
   rules:
     - name: Handle what stands
-      condition: event.target != "" and event.after == ""
+      condition: event.target != ""
       action:
         run_playbook:
           name: graceful.azure.handle_events
-          lock: "{{ event.lane }}"
+          lock: "{{ event.lane | tojson }}"
           retries: 3
           delay: 10
           extra_vars:
             target: "{{ event.target | tojson }}"
             handle_events_unknown_targets: ignore
-    - name: Wait for a lane that was joined
-      condition: event.target != "" and event.after != ""
-      actions:
-        - none:
-            lock: "{{ event.after }}"
-        - post_event:
-            event:
-              target: "{{ event.target | tojson }}"
-              lane: "{{ event.lane | tojson }}"
-              after: "{{ event.later | first | default('') | tojson }}"
-              later: "{{ event.later[1:] }}"
 """
 
 RETURN = r"""
@@ -116,18 +105,10 @@ target:
   type: str
 lane:
   description:
-    - A name for the C(lock) of an action. All events that are joined by common hosts have the same lane. It is the id of the first of these events,
-      and is kept for five hours after the last one.
+    - >-
+      A name for the C(lock) of an action: that of all runs for exactly these hosts. A run sees later events of its hosts by itself, and no others. So
+      a host must not wait for the end of a run that may not have it.
   type: str
-after:
-  description:
-    - A lock that must be taken and released before that of the lane. If an event joins several lanes, runs may be under way in each of them, and this is
-      one of these lanes. Otherwise it is empty.
-  type: str
-later:
-  description: More such locks, to be taken one after the other after RV(after). A rule that posts the event again, as in the example, takes them all.
-  type: list
-  elements: str
 imds_url:
   description: The service that listed the event.
   type: str
@@ -146,8 +127,6 @@ logger = logging.getLogger(__name__)
 
 # Until an event that stands is told again: at first, and at most. A run lasts an hour at most, unless told otherwise.
 REMINDER, REMINDER_MOST = 300.0, 3600.0
-# A run may still be putting a host back when the event is long gone, and be tried four times.
-LANE_SECONDS = 18000.0
 
 # A service that does not answer counts for the events that it showed last for so many seconds, or for three times the interval if that is longer.
 SILENT_SECONDS = 60.0
@@ -217,27 +196,9 @@ def strip_event(event):
     }
 
 
-class Lanes:
-    """The locks under which runs for hosts stand: one for all hosts that events have in common. Pure."""
-
-    def __init__(self):
-        self._lanes = {}  # per lane its hosts, the locks before it, and when it was last told
-
-    def enter(self, new, names, now):
-        """lane, after and later for an event that names these hosts; ``new`` is what a new lane is called."""
-        hosts = {name.lower() for name in names}
-        self._lanes = {name: lane for name, lane in self._lanes.items() if now - lane["at"] < LANE_SECONDS}
-        mine, *joined = [name for name, lane in self._lanes.items() if lane["hosts"] & hosts] or [new]
-        lane = self._lanes.setdefault(mine, {"hosts": set(), "before": []})
-        lane["hosts"] |= hosts
-        lane["at"] = now
-        for name in joined:
-            other = self._lanes.pop(name)
-            lane["hosts"] |= other["hosts"]
-            # Its locks in their order, then its own: nobody may overtake who waits for one of the former. Its items now all come this way.
-            lane["before"] += [before for before in [*other["before"], name] if before not in lane["before"]]
-        after, *later = lane["before"] or [""]
-        return {"lane": mine, "after": after, "later": later}
+def lane_of(names):
+    """The lock under which runs for these hosts come one after the other. It is that of no other hosts: these would wait for runs that do not have them."""
+    return ",".join(sorted({name.lower() for name in names}))
 
 
 def is_behind(told, status):
@@ -255,9 +216,9 @@ class View:
 
     def __init__(self, arguments):
         self.arguments = arguments
-        self.lanes = Lanes()
         self.absences = {}  # per service what it tells of events that it no longer shows
         self.shown = {}  # per service the ids of the events that it showed last, or may still have
+        self.said = {}  # per service what it said of the events that it showed last
         self.read_at = {}  # per service when it answered last
         self.over = {}  # per service the ids of events that it has shown, of which it tells now that they are over
         self.standing = {}  # per id what was last told of it, when, and how long until it is told again
@@ -268,16 +229,17 @@ class View:
         last = self.shown.get(imds_url, set())
         self.read_at[imds_url] = now
         self.shown[imds_url] = set(events) | self.absences.setdefault(imds_url, Absences()).note(events, now, incarnation)
+        said, self.said[imds_url] = self.said.get(imds_url, {}), {key: telling(event) for key, event in events.items()}
         changes = []
         for key, event in events.items():
             before = self.standing.get(key)
-            change = self._change(before, event, now)
+            change = self._change(before, event, said.get(key), now)
             if change:
                 pause = next_pause(before["pause"]) if change == "standing" else self.arguments["reminder"]
                 # Whom it named before may still be out for it.
                 names = list(dict.fromkeys([*(before["names"] if before else ()), *event["resources"]]))
                 self.standing[key] = {"scheduled_event": event, "names": names, "at": now, "pause": pause}
-                changes.append(self._tell(change, self.standing[key], imds_url, now))
+                changes.append(self._tell(change, self.standing[key], imds_url))
         self.over[imds_url] = (self.over.get(imds_url, set()) | last - self.shown[imds_url]) - set(events)
         silent = max(SILENT_SECONDS, 3 * self.arguments["interval"])
         answering = [ids for url, ids in self.shown.items() if now - self.read_at[url] < silent]
@@ -285,7 +247,7 @@ class View:
             for ids in self.over.values():
                 ids.discard(key)
             if key in self.standing:
-                changes.append(self._tell("gone", self.standing.pop(key), imds_url, now))
+                changes.append(self._tell("gone", self.standing.pop(key), imds_url))
         return changes
 
     def _is_wanted(self, event):
@@ -296,24 +258,26 @@ class View:
             return False
         return names is None or bool({name.lower() for name in event["resources"]} & {name.lower() for name in names})
 
-    def _change(self, told, event, now):
+    def _change(self, told, event, said, now):
+        """C(said): what the same service said of it before. Services may differ, for some seconds or for ever, and each would else undo what another told."""
         if told is None:
             return "appeared"
-        last = told["scheduled_event"]
-        if not is_behind(last["event_status"], event["event_status"]) and telling(last) != telling(event):
+        last, what = told["scheduled_event"], telling(event)
+        is_news = what not in (telling(last), said) or not {name.lower() for name in event["resources"]} <= {name.lower() for name in told["names"]}
+        if is_news and not is_behind(last["event_status"], event["event_status"]):
             return "changed"
         return "standing" if told["pause"] and now - told["at"] >= told["pause"] else None
 
-    def _tell(self, change, told, imds_url, now):
-        event, names = told["scheduled_event"], told["names"]
-        lane = self.lanes.enter(strip_id(event["event_id"]), names, now)
-        return {"change": change, "scheduled_event": strip_event(event), "target": self._target(event, names), "imds_url": imds_url, **lane}
+    def _tell(self, change, told, imds_url):
+        event = told["scheduled_event"]
+        names = self._usable(event, told["names"])
+        return {"change": change, "scheduled_event": strip_event(event), "target": ":".join(names), "imds_url": imds_url, "lane": lane_of(names)}
 
-    def _target(self, event, names):
+    def _usable(self, event, names):
         odd = [name for name in names if not HOST_NAME.match(name)]
         if odd:
             logger.warning("event %s: %s cannot be the name of a VM and is left out", clip(event["event_id"]), clip(odd))
-        return ":".join(name for name in names if name not in odd)
+        return [name for name in names if name not in odd]
 
 
 async def watch(imds_url, view, queue, arguments, threads):
