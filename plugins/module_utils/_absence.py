@@ -72,13 +72,18 @@ class Absences:
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         """C(keys): the events, by their folded ids, that are known from before the first answer."""
-        self._absences = {key: Absence() for key in keys}
+        self._absences: dict[str, Absence] = {}
+        self.expect(keys)
+
+    def expect(self, keys: Iterable[str]) -> None:
+        """These events are known from elsewhere."""
+        for key in keys:
+            self._absences.setdefault(key, Absence())
 
     def note(self, shown: Iterable[str], at: float, incarnation: int | None) -> set[str]:
         """Note an answer, which shows these events. Returns those that it does not show and that are not over by that. What is over is forgotten."""
         shown = set(shown)
-        for key in shown:
-            self._absences.setdefault(key, Absence())
+        self.expect(shown)
         for key, absence in self._absences.items():
             absence.note(key in shown, at, incarnation)
         self._absences = {key: absence for key, absence in self._absences.items() if not absence.is_proved}

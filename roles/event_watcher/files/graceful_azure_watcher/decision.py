@@ -175,12 +175,16 @@ class FastPath:
 
     def __init__(self, types, held=(), done=False):
         self._types = {name.lower() for name in types}
-        self.held = {fold(event_id): event_id for event_id in held}
-        self.done = done
+        self.take(held, done)
         self.running = None
         self.failures = 0
         self._next_at = None
         self._wanted = {}
+
+    def take(self, held, done):
+        """What is on record. Whether these events are over, the next answers tell."""
+        self.held = {fold(event_id): event_id for event_id in held}
+        self.done = done
         self._named = None
 
     def observe(self, events, doubtful=()):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -40,8 +41,10 @@ class Stop(BaseException):
 
 def say(level, what, **fields):
     prefix = f"<{level}>" if os.environ.get("JOURNAL_STREAM") else ""
-    sys.stderr.write(prefix + notes.line(what, fields) + "\n")
-    sys.stderr.flush()
+    # Without systemd, its log may be a file on a disk that is full, or a pipe that nobody reads any more.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(prefix + notes.line(what, fields) + "\n")
+        sys.stderr.flush()
 
 
 class Watcher:
@@ -57,6 +60,9 @@ class Watcher:
         self.decider = Decider(settings.repeat)
         self._hold = self._load_hold()
         self.fast = None
+        # Whether the record of the fast path could not be read, and when it is read next.
+        self._is_unread = False
+        self._read_record_at = float("-inf")
         # Whether the record of the fast path says something else than what is so; when it is tried again, and what was said of it when.
         self._is_unrecorded = False
         self._record_at = float("-inf")
@@ -124,7 +130,7 @@ class Watcher:
                 self._wait(self._sleep, 0.05)
                 self._look_at_running()
             self.report()
-            return self.counts["actions_failed"] + self.counts["fast_path_failed"] == 0 and not self._is_unrecorded
+            return self.counts["actions_failed"] + self.counts["fast_path_failed"] == 0 and not (self._is_unrecorded or self._is_unread)
         except Stop:
             self._stop_running()
             return False
@@ -146,8 +152,9 @@ class Watcher:
     def load(self):
         self._written = self._load_state()
         self.decider = Decider(self.settings.repeat, self._written)
-        self.fast = self._load_fast_path()
-        self._absences = Absences([*self.decider.begun, *(self.fast.held if self.fast is not None else ())])
+        self._absences = Absences(self.decider.begun)
+        self.fast = FastPath(self.settings.fast_path_types) if self._hold is not None else None
+        self._read_record()
 
     def _stop_running(self):
         for running in (self._command, self._action):
@@ -326,15 +333,22 @@ class Watcher:
 
         return FastHold(self.settings.state_dir)
 
-    def _load_fast_path(self):
-        if self._hold is None:
-            return None
-        held, done = [], False
+    def _read_record(self):
+        """What an earlier process holds. Its record may not be there yet, on a disk that is mounted late, or a person may have to mend it first."""
+        now = self._monotonic()
+        if self.fast is None or self.fast.held or now < self._read_record_at:
+            return
+        self._read_record_at = now + REPORT_SECONDS
         try:
             held, done = self._hold.read()
+            self._is_unread = False
         except self._hold.Error as error:
-            say(notes.ERROR, "fast_path_record", text=error)
-        return FastPath(self.settings.fast_path_types, held, done)
+            self._is_unread = True
+            self._say_of_record(error)
+            return
+        if held:
+            self.fast.take(held, done)
+            self._absences.expect(self.fast.held)
 
     def _start_fast_path(self):
         if self.fast is None:
@@ -344,6 +358,7 @@ class Watcher:
         if what != OUT and now < self._record_at:
             return
         if what is None:
+            self._read_record()
             if self._is_unrecorded:
                 self._record(list(self.fast.held.values()), done=self.fast.done)
             return
@@ -390,14 +405,18 @@ class Watcher:
         now = self._monotonic()
         try:
             self._hold.write(ids, done, self.decider.events.values())
-            self._is_unrecorded, self._record_said = False, None
+            self._is_unrecorded, self._is_unread, self._record_said = False, False, None
         except self._hold.Error as error:
             self._is_unrecorded, self._record_at = True, now + READ_SECONDS / 2
-            if self._record_said is None or now >= self._record_said + REMIND_SECONDS:
-                self._record_said = now
-                self._reported_at = None
-                say(notes.ERROR, "fast_path_record", text=error)
+            self._say_of_record(error)
         return not self._is_unrecorded
+
+    def _say_of_record(self, error):
+        now = self._monotonic()
+        if self._record_said is None or now >= self._record_said + REMIND_SECONDS:
+            self._record_said = now
+            self._reported_at = None
+            say(notes.ERROR, "fast_path_record", text=error)
 
     # What is kept and shown
 
@@ -449,7 +468,7 @@ class Watcher:
             error=self._error,
             last_answer_age=None if self._last_answer is None else round(now - self._last_answer, 3),
             action_failing=self.decider.failing,
-            fast_path_failing=self.fast is not None and (self.fast.failures > 0 or self._is_unrecorded),
+            fast_path_failing=self.fast is not None and (self.fast.failures > 0 or self._is_unrecorded or self._is_unread),
             seconds_until_not_before=min(ahead) if ahead else None,
             events=[notes.event_fields(event) for event in events],
             fast_path_held=list(self.fast.held.values()) if self.fast is not None else [],

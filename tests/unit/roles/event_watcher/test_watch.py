@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -27,7 +28,7 @@ from graceful_azure_watcher.settings import DEFAULTS, Settings, SettingsError
 from tests.support.patience import patient, until
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver
 from tests.support.service import Clock, Service, document, drop, event, trickle
-from tests.support.watcher import parse
+from tests.support.watcher import lay_out, parse
 
 
 @pytest.fixture(name="made")
@@ -304,6 +305,47 @@ def test_a_fast_path_that_could_not_be_recorded_is_recorded_later(made, unwritab
         watcher.tick()
         assert watcher._hold.read() == (["a", "b"], True) and not watcher.state(watcher.clock.now)["fast_path_failing"]
         assert watcher.counts["fast_path_started"] == 1
+
+
+@pytest.mark.parametrize("appears", ["mounted", "mended"])
+def test_a_record_that_can_be_read_only_later_is_undone_all_the_same(made, tmp_path, capsys, appears):
+    """Its disk is mounted after the start, or it was damaged; the event is over by then. Until it can be read, that is trouble."""
+    with Service(document(), name="FrontEnd_IN_0") as service:
+        earlier = made(service, fast_path=["true"])
+        earlier._hold.write(["a"], True, [])
+        (path,) = (tmp_path / "holds").iterdir()
+        text = path.read_bytes()
+        if appears == "mended":
+            path.write_bytes(b"")
+        else:
+            (tmp_path / "holds").rename(tmp_path / "disk")
+        watcher = made(service, fast_path=["true"], fast_path_undo=["true"])
+        for _second in range(65):
+            watcher.clock.now += 1
+            watcher.tick()
+        assert watcher.counts["fast_path_started"] == 0
+        assert watcher.state(watcher.clock.now)["fast_path_failing"] == (appears == "mended")
+        assert len(said(capsys, "fast_path_record")) == (2 if appears == "mended" else 0)
+        if appears == "mended":
+            path.write_bytes(text)
+        else:
+            (tmp_path / "disk").rename(tmp_path / "holds")
+        # Two answers prove that its event is over.
+        asked = len(service.requests())
+        seconds_pass(watcher, lambda: watcher.counts["fast_path_started"])
+        assert len(service.requests()) - asked >= 2
+        seconds_pass(watcher, lambda: not watcher.fast.held)
+        assert watcher._hold.read() == ([], False) and not watcher.state(watcher.clock.now)["fast_path_failing"]
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path):
+    """As a file on a full disk, where no systemd keeps it."""
+    folders = {name: str(tmp_path / name) for name in ("state_dir", "data_dir", "run_dir")}
+    config, told = tmp_path / "config.json", tmp_path / "told"
+    with open("/dev/full", "wb") as full, Service(document(event("a")), name="FrontEnd_IN_0") as service:
+        config.write_text(json.dumps({"action": "file", "path": str(told), "imds_url": service.url, **folders}))
+        subprocess.run([sys.executable, "-I", lay_out(tmp_path / "code"), "--config", config, "--once"], stderr=full, timeout=patient(60), check=False)
+    assert [found["event_id"] for found in json.loads(told.read_text())["events"]] == ["a"]
 
 
 def test_disks_that_are_full_stop_nothing(made, tmp_path, capsys, monkeypatch):
