@@ -74,6 +74,24 @@ def why_lost(path: str, proc: str = "/proc", temporary_disks: Sequence[str] = TE
     return None
 
 
+def missing_mount(path: str, proc: str = "/proc", fstab: str = "/etc/fstab") -> str | None:
+    """Where the machine mounts a file system by itself, below which this path lies, and which is not mounted: what the path shows now is another folder.
+
+    Azure advises C(nofail) for data disks, so that a machine starts without them, and may have them later.
+    """
+    real = os.path.realpath(path)
+    for line in read(fstab).splitlines():
+        fields = line.split()
+        if len(fields) < 3 or line.lstrip().startswith("#") or not fields[1].startswith("/") or "noauto" in "".join(fields[3:4]).split(","):
+            continue
+        point = os.path.realpath(_plain(fields[1]))
+        if point != "/" and (real + "/").startswith(point + "/"):
+            mount = mount_of(point, proc)
+            if mount and os.path.realpath(mount.point) != point:
+                return point
+    return None
+
+
 def identity_of(path: str, proc: str = "/proc") -> str | None:
     """An id of the folder that this path names. Two names of one machine have the same, and so have two machines that share the folder over a network.
 

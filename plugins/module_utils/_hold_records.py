@@ -23,7 +23,14 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id, remove, replace_by, sync_folder, why_lost
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import (
+    machine_id,
+    missing_mount,
+    remove,
+    replace_by,
+    sync_folder,
+    why_lost,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import kind_of
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, reason_of
 
@@ -478,6 +485,13 @@ def check_folder(state_dir: str, create: bool = False) -> None:
     if not os.path.isabs(state_dir):
         # A relative path depends on where the module runs. That may be another place in each run, or the installed collection.
         raise HoldError("The state folder %s is not an absolute path. Name one that begins with / (graceful_azure_state_dir)." % state_dir, state_dir)
+    missing = missing_mount(state_dir)
+    if missing:
+        raise HoldError(
+            "The state folder %s lies on a disk that /etc/fstab mounts at %s, and that is not mounted. Only that disk tells what is held here. Mount it."
+            % (state_dir, missing),
+            state_dir,
+        )
     try:
         status = os.stat(state_dir)
     except OSError as error:
@@ -524,9 +538,11 @@ def check_writable(state_dir: str, create: bool = False) -> None:
     status = os.statvfs(place)
     if status.f_flag & os.ST_RDONLY:
         raise HoldError("The state folder %s lies on a file system that is read-only." % state_dir, state_dir)
-    free = status.f_bfree if os.geteuid() == 0 else status.f_bavail
-    if status.f_blocks and not free:
-        raise HoldError("The state folder %s lies on a file system that is full." % state_dir, state_dir)
+    blocks, files = (status.f_bfree, status.f_ffree) if os.geteuid() == 0 else (status.f_bavail, status.f_favail)
+    # Some file systems have no number of files.
+    if status.f_blocks and not blocks or status.f_files and not files:
+        what = "is full" if not blocks else "takes no more files (df -i)"
+        raise HoldError("The state folder %s lies on a file system that %s." % (state_dir, what), state_dir)
 
 
 def check_lasting(state_dir: str) -> None:

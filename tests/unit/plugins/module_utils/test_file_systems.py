@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import IN_MEMORY, identity_of, machine_id, mount_of, why_lost
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import IN_MEMORY, identity_of, machine_id, missing_mount, mount_of, why_lost
 
 DISK = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 
@@ -47,6 +47,33 @@ def test_only_what_lies_there(proc):
     assert why_lost("/run/state/held", proc(mounted("/run"), mounted("/run/state", "ext4", "/dev/sdc1"))) is None
     assert why_lost("/srv/state", proc(mounted("/srv", "ext4", "/dev/sdc1"), mounted("/srv"))) is not None
     assert why_lost("/srv/my state/x", proc(mounted("/srv/my\\040state"))) is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("/dev/sdc1 /srv/data ext4 defaults,nofail 0 2", "/srv/data"),
+        ("  UUID=1 /srv/data/ xfs", "/srv/data"),
+        ("/dev/sdc1 /srv/data/held ext4 defaults 0 2", "/srv/data/held"),
+        ("/dev/sdc1 /srv/my\\040data ext4 defaults 0 2", None),
+        ("/dev/sdc1 /srv/data ext4 rw,noauto 0 0", None),
+        ("# /dev/sdc1 /srv/data ext4 defaults 0 2", None),
+        ("/dev/sdc1 /srv/dat ext4 defaults 0 2", None),
+        ("/dev/sdc1 / ext4 defaults 0 1", None),
+        ("/dev/sdc2 none swap sw 0 0", None),
+        ("odd", None),
+    ],
+)
+def test_a_disk_that_is_not_mounted(proc, tmp_path, line, found):
+    """As one that the machine may start without, a moment after the start. What lies at its place is another folder."""
+    fstab = tmp_path / "fstab"
+    fstab.write_text(f"/dev/sda1 / ext4 defaults 0 1\n{line}\n")
+    assert missing_mount("/srv/data/held/state", proc(), str(fstab)) == found
+    point = found or "/srv"
+    assert missing_mount("/srv/data/held/state", proc(mounted(point, "ext4", "/dev/sdc1")), str(fstab)) is None
+    # Nobody can tell without the kernel's list.
+    assert missing_mount("/srv/data/held/state", str(tmp_path / "none"), str(fstab)) is None
+    assert missing_mount("/srv/data/held/state", proc(), str(tmp_path / "none")) is None
 
 
 def test_a_disk_in_memory(proc):

@@ -364,18 +364,40 @@ class TestFolder:
             put(Store("/proc/graceful"), task())
         assert "/proc/graceful" in str(caught.value)
 
-    @pytest.mark.parametrize(("f_flag", "f_bfree", "said"), [(os.ST_RDONLY, 9, "read-only"), (0, 0, "is full"), (0, 9, None)])
-    def test_the_file_system_is_looked_at(self, store, monkeypatch, f_flag, f_bfree, said):
+    @pytest.mark.parametrize(
+        ("flag", "blocks", "all_files", "files", "said"),
+        [
+            (os.ST_RDONLY, 9, 10, 9, "read-only"),
+            (0, 0, 10, 9, "is full"),
+            (0, 9, 10, 0, "takes no more files"),
+            (0, 9, 0, 0, None),
+            (0, 9, 10, 9, None),
+        ],
+    )
+    def test_the_file_system_is_looked_at(self, store, monkeypatch, flag, blocks, all_files, files, said):
         class Status:
-            f_blocks = 10
-            f_bavail = f_bfree
+            f_blocks, f_flag, f_files = 10, flag, all_files
+            f_bfree = f_bavail = blocks
+            f_ffree = f_favail = files
 
-        Status.f_flag, Status.f_bfree = f_flag, f_bfree
         monkeypatch.setattr(os, "statvfs", lambda path: Status)
         if said is None:
             return check_writable(store.state_dir)
         with pytest.raises(HoldError, match=said):
             check_writable(store.state_dir)
+
+    def test_one_whose_disk_is_not_mounted(self, store, monkeypatch):
+        """Nothing is read or written at its place: what is held is recorded on the disk."""
+        monkeypatch.setattr(_hold_records, "missing_mount", lambda path: "/srv/data")
+        for act in (
+            lambda: check_writable(store.state_dir),
+            lambda: check_writable(store.state_dir, create=True),
+            lambda: list_records(store.state_dir),
+            lambda: put(store, task()),
+        ):
+            with pytest.raises(HoldError, match="/etc/fstab mounts at /srv/data, and that is not mounted"):
+                act()
+        assert os.listdir(store.state_dir) == [] if os.path.exists(store.state_dir) else True
 
     def test_one_that_a_reboot_empties(self, tmp_path, monkeypatch):
         """Refused before anything is made, in check mode, too. What is held there already is released."""
