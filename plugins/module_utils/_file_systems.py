@@ -86,8 +86,9 @@ def missing_mount(path: str, proc: str = "/proc", fstab: str = "/etc/fstab") -> 
             continue
         point = os.path.realpath(_plain(fields[1]))
         if point != "/" and (real + "/").startswith(point + "/"):
-            mount = mount_of(point, proc)
-            if mount and os.path.realpath(mount.point) != point:
+            mount = mount_of(real, proc)
+            # Something else may be mounted below, as in a container with the file of its image.
+            if mount and not (mount.point + "/").startswith(point + "/"):
                 return point
     return None
 

@@ -488,8 +488,8 @@ def check_folder(state_dir: str, create: bool = False) -> None:
     missing = missing_mount(state_dir)
     if missing:
         raise HoldError(
-            "The state folder %s lies on a disk that /etc/fstab mounts at %s, and that is not mounted. Only that disk tells what is held here. Mount it."
-            % (state_dir, missing),
+            "The state folder %s lies on a disk that /etc/fstab mounts at %s, and that is not mounted. Only that disk tells what is held here:"
+            " mount it, or remove that line if the disk is gone for good." % (state_dir, missing),
             state_dir,
         )
     try:

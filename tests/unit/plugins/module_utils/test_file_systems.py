@@ -71,6 +71,7 @@ def test_a_disk_that_is_not_mounted(proc, tmp_path, line, found):
     assert missing_mount("/srv/data/held/state", proc(), str(fstab)) == found
     point = found or "/srv"
     assert missing_mount("/srv/data/held/state", proc(mounted(point, "ext4", "/dev/sdc1")), str(fstab)) is None
+    assert missing_mount("/srv/data/held/state", proc(mounted("/srv/data/held/state", "ext4", "/dev/sdd1")), str(fstab)) is None
     # Nobody can tell without the kernel's list.
     assert missing_mount("/srv/data/held/state", str(tmp_path / "none"), str(fstab)) is None
     assert missing_mount("/srv/data/held/state", proc(), str(tmp_path / "none")) is None
