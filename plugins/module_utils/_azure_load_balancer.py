@@ -47,7 +47,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._record_kinds impor
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, called, last_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import Client
@@ -217,9 +217,24 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
     """How else a load balancer sends connections to members of a pool, each with the ports to which it does; 0 stands for all ports.
 
     What is not C(Down) in any of its pools and has the same IP address or network interface, and what no state keeps from anything: inbound NAT rules, and
-    the pool's own rules that have no probe. What has another IP address than all members is told, too, without C(of): a host may have several.
+    rules that have no probe. What has another IP address than all members is told, too, without C(of): a host may have several.
     """
     properties = balancer.get("properties") or {}
+    pools = properties.get("backendAddressPools") or []
+    known_by: dict[str, list[Any]] = {}
+    for member in members:
+        for text in _identity(member):
+            known_by.setdefault(text, []).append(member.get("name"))
+
+    def same_as(entries: Iterable[dict[str, Any]]) -> list[Any]:
+        return list(dict.fromkeys(name for entry in entries for text in sorted(_identity(entry)) for name in known_by.get(text, ())))
+
+    def reached(targets: set[str], down: bool = False) -> list[Any]:
+        """The members to which what is sent to these pools comes. C(down): of other pools, only by what is C(Down) there: the rest is told as such."""
+        others = [entry for other in pools if _id_of(other) in targets for entry in members_of(other)]
+        there = same_as(entry for entry in others if not down or (entry.get("properties") or {}).get("adminState") == DOWN)
+        return list(dict.fromkeys([*([member.get("name") for member in members] if pool.lower() in targets else []), *there]))
+
     rules: dict[str, set[int]] = {}
     found: list[dict[str, Any]] = []
     for rule in properties.get("loadBalancingRules") or []:
@@ -228,14 +243,10 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
         targets = _targets_of(of_rule)
         for target in targets:
             rules.setdefault(target, set()).add(port)
-        if pool.lower() in targets and not _id_of(of_rule.get("probe")):
+        if not _id_of(of_rule.get("probe")):
             way = {"pool": None, "name": None, "rule": rule.get("name"), "ports": [port], "probed": False}
-            found += [dict(way, of=member.get("name")) for member in members]
-    known_by: dict[str, list[Any]] = {}
-    for member in members:
-        for text in _identity(member):
-            known_by.setdefault(text, []).append(member.get("name"))
-    for other in properties.get("backendAddressPools") or []:
+            found += [dict(way, of=name) for name in reached(targets, down=True)]
+    for other in pools:
         there = members_of(other)
         ports = rules.get(_id_of(other), set())
         is_own = _id_of(other) == pool.lower()
@@ -243,16 +254,15 @@ def ways_past(balancer: dict[str, Any], pool: str, members: list[dict[str, Any]]
             name, of_entry = entry.get("name"), entry.get("properties") or {}
             if of_entry.get("adminState") == DOWN:
                 continue
-            same = dict.fromkeys(member for text in sorted(_identity(entry)) for member in known_by.get(text, ()) if not (is_own and member == name))
+            same = [member for member in same_as([entry]) if not (is_own and member == name)]
             way = {"pool": other["id"], "name": name, "ip_address": of_entry.get("ipAddress"), "rule": None, "ports": sorted(ports)}
             found += [dict(way, of=member) for member in same] or ([dict(way, of=None)] if way["ip_address"] else [])
     for rule in properties.get("inboundNatRules") or []:
         of_rule = rule.get("properties") or {}
+        way = {"pool": None, "name": None, "rule": rule.get("name"), "ports": [int(of_rule.get("backendPort") or 0)]}
         interface = _interface(_id_of(of_rule.get("backendIPConfiguration")))
-        for member in members:
-            if _id_of(of_rule.get("backendAddressPool")) == pool.lower() or interface and interface in _identity(member):
-                ports = {int(of_rule.get("backendPort") or 0)}
-                found.append({"of": member.get("name"), "pool": None, "name": None, "rule": rule.get("name"), "ports": sorted(ports)})
+        names = [*reached({_id_of(of_rule.get("backendAddressPool"))} - {""}), *known_by.get(interface, ())]
+        found += [dict(way, of=name) for name in dict.fromkeys(names)]
     return found
 
 

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import AS_LEFT, CHANGED_MEANWHILE, NONE, REBOOTED
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import https_context
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import AGAIN, Driver, DriverError, this_boot
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import CHANGING, HELD, RESTORING, holders, new_record
@@ -185,6 +186,7 @@ class Tools:
         return found
 
     boot_id = staticmethod(this_boot)
+    machine_id = staticmethod(machine_id)
 
 
 # Paths of files on the host, for ``https``.

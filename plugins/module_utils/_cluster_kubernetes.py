@@ -35,6 +35,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster import (
     with_ids,
     wrong_url,
 )
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id_in
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, listed, reason_of
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ class Kubernetes(Member):
     def look(self) -> SeenMember:
         node = self._node()
         ours, cordoned = _is_ours(node), _is_cordoned(node)
-        if not ours:
-            self._check_machine(node)
+        self._check_machine(node, ours)
         self._may_vote = bool(_roles(node))
         foreign = None
         if cordoned and not ours:
@@ -238,11 +238,15 @@ class Kubernetes(Member):
             raise MemberError(_refused("PATCH", self._server.url + path, status, answer))
         return True
 
-    def _check_machine(self, node: Thing) -> None:
-        """A wrong name would take another machine's pods away and leave ours."""
+    def _check_machine(self, node: Thing, is_out: bool) -> None:
+        """A wrong name would take another machine's pods away and leave ours, or count that machine's hold as ours.
+
+        C(is_out): what a hold of ours has set is there, and is given back before the kubelet has reported a new boot.
+        """
         info = _dict(_dict(node.get("status")).get("nodeInfo"))
         theirs, ours = info.get("bootID"), self.tools.boot_id()
-        if theirs != ours:
+        machines = {machine_id_in(str(info.get("systemUUID"))), self.tools.machine_id()}
+        if theirs != ours and not (is_out and (None in machines or len(machines) == 1)):
             raise MemberError(
                 "Node %s is another machine, or its kubelet has not reported since this machine booted: it says boot id %s, and this machine's is %s. "
                 "See whether the option node is right." % (self._name, theirs or "unknown", ours)

@@ -61,8 +61,7 @@ class Pacemaker(Member):
             raise MemberError("The cluster has no node %s; it has %s. Set the option node." % (node, ", ".join(sorted(nodes)) or "none"))
         own = nodes[node]
         out = self._constraints()
-        if node not in out:
-            self._check_machine(node)
+        self._check_machine(node)
         running = int(own.get("resources_running") or 0) or self._stopping(node)
         state: dict[str, Any] = {
             "constraint": node in out,
@@ -123,7 +122,7 @@ class Pacemaker(Member):
         return out.strip()
 
     def _check_machine(self, node: str) -> None:
-        """A wrong name would take another machine's resources away and leave ours."""
+        """A wrong name would take another machine's resources away and leave ours, or count that machine's hold as ours."""
         code, out, _err = self.tools.run(["crm_node", "--name"]) if self.options.get("node") else (1, "", "")
         local = out.strip()
         if not code and NAME.match(local) and local.lower() != node.lower():

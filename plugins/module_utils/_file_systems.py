@@ -120,7 +120,12 @@ def identity_of(path: str, proc: str = "/proc") -> str | None:
 
 def machine_id(path: str = "/sys/class/dmi/id/product_uuid") -> str | None:
     """The id that Azure gives to this VM. It stays over reboots and redeployments, and no copy of an image has it. Only root may read it."""
-    digits = read(path).strip().replace("-", "").lower()
+    return machine_id_in(read(path))
+
+
+def machine_id_in(text: str) -> str | None:
+    """Such an id as others tell it."""
+    digits = text.strip().replace("-", "").lower()
     if not re.match(r"[0-9a-f]{32}\Z", digits):
         return None
     # Kernels differ in the order of its first bytes, and an update may bring another kernel.

@@ -18,6 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_kubernetes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Act
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import machine_id_in
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request
 
 from tests.support.checkout import ROOT
@@ -358,7 +359,7 @@ def test_a_control_plane_that_cannot_be_read_is_no_proof(control_plane, member):
         member.still_needed(seen)
 
 
-def test_a_node_that_is_another_machine_is_refused(cluster, member):
+def test_a_node_that_is_another_machine_is_refused(cluster, member, monkeypatch):
     cluster.nodes["n1"]["status"]["nodeInfo"]["bootID"] = "11111111-2222-3333-4444-555555555555"
     with pytest.raises(MemberError, match="Node n1 is another machine, or its kubelet has not reported since this machine booted.*option node"):
         member.look()
@@ -370,6 +371,14 @@ def test_a_node_that_is_another_machine_is_refused(cluster, member):
     cluster.nodes["n1"]["spec"]["unschedulable"] = True
     cluster.nodes["n1"]["metadata"]["annotations"][ANNOTATION] = WHY
     assert member.look().ours
+    # The hold of another machine is not. Kernels differ in the order of the id's first bytes.
+    info = {"bootID": "11111111-2222-3333-4444-555555555555", "systemUUID": "4C4C4544-0047-3010-8052-B4C04F4C4B31"}
+    cluster.nodes["n1"]["status"]["nodeInfo"] = info
+    monkeypatch.setattr(Tools, "machine_id", staticmethod(lambda: machine_id_in("44454c4c-4700-1030-8052-b4c04f4c4b31")))
+    assert member.look().ours
+    monkeypatch.setattr(Tools, "machine_id", staticmethod(lambda: machine_id_in("44454c4c-4700-1030-8052-b4c04f4c4b32")))
+    with pytest.raises(MemberError, match="Node n1 is another machine"):
+        member.look()
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,13 @@ class TestLook:
         with pytest.raises(MemberError, match="The cluster has no node web3; it has web1, web2. Set the option node."):
             look(tools, node="web3")
 
+    def test_the_hold_of_another_node_is_not_ours(self, tools):
+        tools.says("crm_mon", 0, answer("out.xml"), "")
+        tools.says("cibadmin --query --scope", 0, answer("constraints.xml"), "")
+        tools.says("crm_node", 0, "web2\n", "")
+        with pytest.raises(MemberError, match="This machine is the node web2 of the cluster, and not web1"):
+            look(tools, node="web1")
+
 
 class TestSpare:
     def test_another_node_can_take_over(self, tools):
