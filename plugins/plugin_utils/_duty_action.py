@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, as_one
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError
 from ansible_collections.graceful.azure.plugins.modules import duty, duty_info
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import TRAFFIC, uncounted
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import plain_paths, run_module
@@ -178,8 +178,9 @@ class ActAction(DutyAction):
         """Which connections the host still has, in sentences, after it was taken out of what the controller asks. They are waited for."""
         if self._task.check_mode or part[0].where != MACHINE or all(place.entry.duty.traffic for place in part):
             return []
-        counted = {"ports": args["ports"], "ignored_peers": AZURE_PROBES, "state_dir": args.get("state_dir"), "timeout": left}
-        seen = run_module(self, "connections_info", {key: value for key, value in counted.items() if value is not None}, task_vars)
+        # By the records, a service that an earlier call stopped is known to have listened.
+        folder = args.get("state_dir") or DEFAULT_STATE_DIR
+        seen = run_module(self, "connections_info", {"ports": args["ports"], "ignored_peers": AZURE_PROBES, "state_dir": folder, "timeout": left}, task_vars)
         return [str(seen.get("msg"))] if seen.get("failed") else [] if seen.get("idle") else list(seen.get("left") or ["the host has connections"])
 
     def _unbegun(self, args: Options, part: Sequence[EntryPlace], busy: list[str], task_vars: Variables) -> Json:

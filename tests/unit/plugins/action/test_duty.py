@@ -83,6 +83,8 @@ def test_on_the_host_the_rest_in_order(run):
     result = run(duty, [HAPROXY, AZURE, "app", "db"], ports=[80], results={("machine", "connections_info"): {"idle": True}})
     assert where(run) == [("controller", "duty", ["azure_load_balancer"]), ("machine", "connections_info", []), ("machine", "duty", ["app", "db"])]
     assert run.asked[0][3]["duties"][0]["address"] == "web1"
+    # What an earlier call has stopped is known from the records, which lie in the usual folder if no other is named.
+    assert run.asked[1][3]["state_dir"] == "/var/lib/graceful_azure"
     assert [each["type"] for each in result["left_out"]] == ["haproxy"]
     assert [each["name"] for each in result["acts"]] == ["azure_load_balancer", "app", "db"]
     assert result["diff"]["after"] == {"controller": 1, "machine": 1}
