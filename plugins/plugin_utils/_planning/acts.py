@@ -119,8 +119,8 @@ def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     if host.settings.outside is None:
         raise AssertionError("otherwise the step would have no witness")
     machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
-    kinds = {event_id: details.get("event_type") for event_id, details in step["event_details"].items()}
-    expected = {event_id: {"event_type": kinds.get(event_id), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
+    kinds = {fold(event_id): details.get("event_type") for event_id, details in step["event_details"].items()}
+    expected = {event_id: {"event_type": kinds.get(fold(event_id)), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
     return [(step["witness"], [seen]), (machine, [dict(as_act("sent", module, **args), expected=expected)])]
 
 

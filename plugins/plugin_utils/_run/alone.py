@@ -608,7 +608,8 @@ def _approve_outside(this: RolePass) -> Json:
     settings, ready = this.host.settings, list(this.used.get("ready_resources") or ())
     seen = next((act for act in this.acts if act["part"] == "seen"), NOTHING)
     sent = next((act for act in this.acts if act["part"] == "sent"), NOTHING)
-    told = approve_event.progress_outside(seen, sent, this.given, ready, str(settings.resource_name), str(this.used["witness"]))
+    names = str(settings.resource_name), str(this.used["witness"])
+    told = approve_event.progress_outside(seen, sent, this.given, ready, *names, this.used.get("event_details"))
     shown = {fold(event["event_id"]): event["event_status"] for event in seen.get("events") or ()}
     at = float(seen.get("ended_at") or this.now) if seen.get("document_incarnation") else None
     if "approved" in this.notes:

@@ -111,6 +111,7 @@ def progress_outside(
     ready_resources: Sequence[str],
     resource_name: str,
     witness: str,
+    event_details: Mapping[str, Json] | None = None,
 ) -> Json:
     """What the tasks of the role go by if the host cannot be asked.
 
@@ -118,15 +119,16 @@ def progress_outside(
     C(result): the C(approve_event_result).
 
     C(seen): the result of M(graceful.azure.scheduled_events_info) on the C(witness). C(sent): that of M(graceful.azure.azure_event_acknowledge).
-    C(event_ids), C(ready_resources): what is given. C(resource_name): the host's name in Azure.
+    C(event_ids), C(ready_resources), C(event_details): what is given. C(resource_name): the host's name in Azure.
     """
     if is_unreachable(seen) or is_failed(seen):
         why = f"approve_event_witness: {witness} cannot be asked: {seen.get('msg') or UNREACHABLE}. Nothing was approved."
         return {"ids": [], "absent": [], "refused": why, "result": {}}
     shown = seen.get("events") or ()
     wanted = list(event_ids) or [event["event_id"] for event in shown]
+    types = {fold(event_id): details.get("event_type") for event_id, details in (event_details or {}).items()}
     ids, not_approved, found = sort_for_approval(
-        shown, wanted, lambda event: resource_name.lower() in map(str.lower, event["resources"]), resource_name, ready_resources or [resource_name]
+        shown, wanted, lambda event: resource_name.lower() in map(str.lower, event["resources"]), resource_name, ready_resources or [resource_name], types
     )
     result = judge(wanted, {**sent, "not_approved": not_approved})
     absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]

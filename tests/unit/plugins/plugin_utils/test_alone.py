@@ -551,6 +551,17 @@ class TestApprovedFromOutside:
         role.tell({"events": [event(event_type="Vanish")], "resource_name": "web1"})
         assert role.acts()[1] == ("localhost", "sent", "azure_event_acknowledge")
 
+    def test_one_that_was_meant_as_another_type_is_refused(self):
+        """It was read again and again, without an end."""
+        for wait in (True, False):
+            role = self.role(event_ids=["E1"], event_details={"e1": {"event_type": "Freeze"}}, wait=wait)
+            told = role.tell({"events": [event()], "resource_name": "web1"})
+            assert "was to be approved as 'Freeze' and is 'Reboot' now. Nothing was approved." in told["failure"] and told["finished"]
+        role = self.role(event_ids=["E1"], event_details={"e1": {"event_type": "Reboot"}})
+        role.tell({"events": [event()], "resource_name": "web1"})
+        sent = next(act for turn in role.told["turns"]["web1"] for act in turn.get("acts", ()) if act["part"] == "sent")
+        assert sent["expected"]["E1"]["event_type"] == "Reboot"
+
     def test_what_names_somebody_else_is_refused(self):
         told = self.role(event_ids=["E1"]).tell({"events": [event(resources=["web1", "web2"])]})
         assert "names 'web2', which is not said to be ready" in told["failure"] and told["finished"]
