@@ -136,6 +136,15 @@ def test_too_few_others_in_service(bed):
 
 
 @pytest.mark.long
+def test_a_run_before_it_in_the_same_playbook(bed):
+    """The plan of the run is registered on the host, and has turns of its own."""
+    role, variables = out()
+    task = {"name": "Out", "ansible.builtin.include_role": {"name": f"graceful.azure.{role}"}, "vars": variables}
+    run = bed.play([{"import_playbook": "graceful.azure.handle_events", "vars": {"target": "web1"}}, {"hosts": "web1", "gather_facts": False, "tasks": [task]}])
+    assert run.returncode == 0, run.stdout
+    assert bed.admin() == 8 and bed.records("lb1") == {"web1": ["E1"]}
+
+
 def test_what_an_operator_did(bed):
     def operator(state):
         return lambda: bed.haproxy["lb1"].ask(f"set server www/web1 state {state}")
