@@ -29,13 +29,11 @@ if UNDER_ANSIBLE_TEST:
     checkout = Path(__file__).resolve().parents[1]
     sys.path += [str(checkout / folder) for folder in ("roles/event_watcher/files", "roles/imds_simulator/files", ".")]
 else:
-    from tests.support.checkout import BUILD, ROOT
+    from tests.support.checkout import BUILD, ROOT, SURROUNDINGS
 
     (BUILD / "module-code").mkdir(parents=True, exist_ok=True)
     os.environ.update(
-        ANSIBLE_COLLECTIONS_PATH=str(BUILD / "collections"),
-        ANSIBLE_CONFIG=str(ROOT / "tests" / "ansible.cfg"),
-        ANSIBLE_HOME=str(BUILD / "ansible-home"),
+        SURROUNDINGS,
         HYPOTHESIS_STORAGE_DIRECTORY=str(BUILD / "hypothesis"),
         MODULE_CODE_CACHE=str(BUILD / "module-code"),
         PATH=os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"], "/usr/sbin", "/sbin"]),

@@ -18,7 +18,6 @@ import csv
 import datetime
 import json
 import re
-import shutil
 import socket
 import sys
 from pathlib import Path
@@ -26,9 +25,9 @@ from typing import NamedTuple
 
 from tests.bed import kernel
 from tests.bed.guest import BALANCER_PORT, FILES, PROBE_ADDRESS, WEB_PORT
+from tests.support.processes import find_program
+from tests.support.simulator import AZURE_SCRIPT
 
-ROOT = Path(__file__).resolve().parents[2]
-STAND_IN = ROOT / "roles/imds_simulator/files/azure_simulator.py"
 FOLLOWER = Path(__file__).with_name("follower.py")
 # With these the controller asks the stand-in for a token: AZURE_CLIENT_ID, AZURE_SECRET, AZURE_TENANT.
 CLIENT, SECRET, TENANT = "app", "secret", "tenant"
@@ -80,9 +79,12 @@ class Level4:
             )
         )
         configuration.write_text(text)
+        program = find_program("haproxy")
+        if not program:
+            raise OSError("not installed: haproxy")
         with self.log_file.open("wb") as log:
             process = await asyncio.create_subprocess_exec(
-                haproxy(), "-db", "-f", configuration, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=kernel.die_with_parent
+                program, "-db", "-f", configuration, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=kernel.die_with_parent
             )
         raise OSError(f"the balancer in front ended with status {await process.wait()}, see {self.log_file}")
 
@@ -108,13 +110,6 @@ class Level4:
     def log(self):
         """What it logged, in order: connections that ended, and what it said of servers."""
         return [entry for entry in map(read_line, self.log_file.read_text().splitlines()) if entry]
-
-
-def haproxy():
-    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/local/sbin:/usr/sbin:/sbin")
-    if not program:
-        raise OSError("not installed: haproxy")
-    return program
 
 
 def read_line(line):
@@ -152,7 +147,7 @@ async def run_stand_in(bed, network, started):
     folder = bed.folder / "azure"
     folder.mkdir(exist_ok=True)
     (folder / "balancers.json").write_text(json.dumps(resources([guest for guest in bed.guests if guest.vm])))
-    command = [sys.executable, STAND_IN, "--load-balancers", folder / "balancers.json", "--client", f"{CLIENT}={SECRET}", "--tenant", TENANT]
+    command = [sys.executable, AZURE_SCRIPT, "--load-balancers", folder / "balancers.json", "--client", f"{CLIENT}={SECRET}", "--tenant", TENANT]
     command += ["--certificate-dir", folder]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, preexec_fn=inside(network))
     if line := await process.stdout.readline():

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 
-from tests.bench.stage import HERE, IMPACT, ROOT, SETTLE, StageError, cpu_of, middle
+from tests.bench.stage import HERE, IMPACT, SETTLE, StageError, cpu_of, middle
 from tests.demo import records
 from tests.support.backend import SLOW_SECONDS
+from tests.support.checkout import BUILD
 from tests.support.patience import patient
 
 OURS = "graceful.azure.watch_events"
@@ -39,7 +40,7 @@ def read_lines(path):
 
 def document(stage):
     """A document of 1,000 events with 20 resources each, in a process of its own as a module would be."""
-    environment = dict(os.environ, PYTHONPATH=str(ROOT / "build" / "collections"))
+    environment = dict(os.environ, PYTHONPATH=str(BUILD / "collections"))
     told = json.loads(subprocess.run([sys.executable, DOCUMENT_SCRIPT], env=environment, check=True, capture_output=True, text=True).stdout)
     return [
         {
@@ -313,7 +314,7 @@ def reboot_against_handwritten(stage, rounds=6):
 def own_seconds(stage, journal):
     """The CPU seconds that the code of report and metrics itself takes for the passes in a journal, in a process of its own."""
     words = [sys.executable, str(HERE / "story.py"), str(journal), str(stage.folder / "story")]
-    environment = dict(os.environ, PYTHONPATH=str(ROOT / "build" / "collections"))
+    environment = dict(os.environ, PYTHONPATH=str(BUILD / "collections"))
     return json.loads(subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout)["seconds"]
 
 

@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.bench.stage import ROOT, StageError
+from tests.bench.stage import StageError
 from tests.support import load, playbook
+from tests.support.checkout import ROOT
 from tests.support.guests import Guests
 from tests.support.patience import patient
 from tests.support.simulator import SimulatorError
@@ -48,7 +49,7 @@ class Provider(NamedTuple):
     environment: dict = {}
 
 
-TRAFFIC = (
+PROVIDERS = (
     Provider("haproxy", "haproxy", "default"),
     Provider("nginx", "nginx", "nginx"),
     Provider("health_probe", "probe", "health_probe"),
@@ -67,7 +68,7 @@ class Kind(NamedTuple):
 
 
 # The seconds of an impact are a little longer than what the bed does to the guest.
-ON_HOST = (
+KINDS = (
     Kind("Reboot", {"EventType": "Reboot", "ImpactSeconds": 5}),
     Kind("Freeze", {"EventType": "Freeze", "ImpactSeconds": 7}),
     Kind("Redeploy", {"EventType": "Redeploy", "ImpactSeconds": 11}),
@@ -334,7 +335,7 @@ def row(provider, kind, figures, control, rate, what=""):
 # The part
 
 
-def of_provider(stage, provider, rate=None, kinds=ON_HOST, highest=False):
+def of_provider(stage, provider, rate=None, kinds=KINDS, highest=False):
     """Its rows, and the rate that the load had."""
     with Bed(stage.folder / f"bed-{provider.front}", provider, stage) as bed:
         rate = rate or bed.highest(RATES)
@@ -384,7 +385,7 @@ def providers(stage):
     if os.geteuid() != 0:
         return [{"what": "providers", "ours": "not run: real hosts are booted by root alone", "peer": ""}]
     told, rate = [{"what": "the machine", "ours": machine(), "peer": "", "figures": {"machine": machine()}}], None
-    for provider in TRAFFIC:
+    for provider in PROVIDERS:
         try:
             rows, rate = of_provider(stage, provider, rate, highest=provider.name == "haproxy")
             told += rows

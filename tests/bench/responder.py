@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 
-from tests.bench.stage import ROOT, StageError, cpu_of
+from tests.bench.stage import StageError, cpu_of
 from tests.support import backend, nginx
+from tests.support.checkout import ROOT
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes, descendants

@@ -27,6 +27,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from tests.support import playbook, sshd
+from tests.support.checkout import BUILD, ROOT
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import behind_haproxy, state_dir, write_inventory
 from tests.support.patience import patient
@@ -34,7 +35,6 @@ from tests.support.ports import free_port
 from tests.support.processes import cpu_seconds, kill, marked
 from tests.support.simulator import Simulator
 
-ROOT = Path(__file__).resolve().parents[2]
 # Hosts and forks. Ansible has five forks, unless somebody sets more.
 SIZES = ((5, 5), (20, 20), (100, 5), (100, 50))
 MANY = ((500, 50),)
@@ -205,7 +205,7 @@ class ModelHosts(Hosts):
         self.settings = {"BENCH_MODEL": str(short / "socket"), "ANSIBLE_CONNECTION_PLUGINS": str(CONNECTIONS)}
         words = [sys.executable, "-m", "tests.bench.model", short / "socket", self.document]
         with (self.folder / "model.log").open("wb") as log:
-            environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "build" / "collections")]))
+            environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(BUILD / "collections")]))
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT, env=environment)
         closing.callback(process.wait)
         closing.callback(process.terminate)

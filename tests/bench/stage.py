@@ -14,12 +14,14 @@ from pathlib import Path
 from tests.demo import records
 from tests.demo.schedule import HOSTS
 from tests.support import playbook
+from tests.support.checkout import BUILD, ROOT
 from tests.support.patience import patient
 from tests.support.processes import cpu_seconds, descendants
 from tests.support.world import BACKEND, TICK, World
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+# The checkout as a collection, and beside it what the peers need.
+COLLECTIONS = os.pathsep.join([str(BUILD / "collections"), str(BUILD / "bench" / "collections")])
 PATIENCE = 120.0
 # Seconds of an event's impact, and until it is gone then.
 IMPACT, SETTLE = 5.0, 2.0
@@ -122,9 +124,7 @@ class Stage:
 
     def play(self, name, *arguments, **environment):
         """Starts ansible-playbook; name is a playbook of the collection or a path. The process."""
-        collections = [ROOT / "build" / "collections", ROOT / "build" / "bench" / "collections"]
-        environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join(str(path) for path in collections)
-        environment = playbook.surroundings(self.configuration, self.world.socket_folder, **environment)
+        environment = playbook.surroundings(self.configuration, self.world.socket_folder, ANSIBLE_COLLECTIONS_PATH=COLLECTIONS, **environment)
         # As a user has it: Python keeps what it has compiled, of both sides.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         command = [playbook.program(), "-i", self.inventory, name, "-e", "target=web", *arguments]

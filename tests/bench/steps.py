@@ -22,9 +22,10 @@ import pytest
 from tests.bench.figures import seconds
 from tests.bench.providers import machine
 from tests.bench.sights import SIGHTS
-from tests.bench.stage import HERE, ROOT, StageError, middle
+from tests.bench.stage import COLLECTIONS, HERE, StageError, middle
 from tests.demo import records
-from tests.support.cluster_members import ON_HOST
+from tests.support.checkout import BUILD, SURROUNDINGS
+from tests.support.cluster_members import KINDS
 from tests.support.cluster_site import NEEDED, ClusterSite
 from tests.support.patience import patient
 from tests.support.processes import kill_all
@@ -118,7 +119,7 @@ class Run:
 
 def of_type(stage, kind, rounds=ROUNDS):
     """The figures of one type of cluster: those of each run, ours and the peer's."""
-    members_class = ON_HOST[kind]
+    members_class = KINDS[kind]
     folder = stage.folder / f"steps-{kind}"
     (folder / "cluster").mkdir(parents=True)
     told = {"ours": [], "peer": []}
@@ -182,7 +183,7 @@ def lost_words(runs, what):
 
 def why_not(kind):
     """Why this machine has no such cluster; None if it can have one."""
-    return next((mark.kwargs["reason"] for mark in (*NEEDED, *ON_HOST[kind].needed) if mark.args[0]), None)
+    return next((mark.kwargs["reason"] for mark in (*NEEDED, *KINDS[kind].needed) if mark.args[0]), None)
 
 
 def steps(stage, kinds=tuple(SIGHTS), rounds=ROUNDS):
@@ -202,11 +203,5 @@ def steps(stage, kinds=tuple(SIGHTS), rounds=ROUNDS):
 
 
 def surroundings():
-    """The checkout as a collection, and beside it what the peers need."""
-    collections = [ROOT / "build" / "collections", ROOT / "build" / "bench" / "collections"]
-    return {
-        "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(map(str, collections)),
-        "ANSIBLE_CONFIG": str(ROOT / "tests" / "ansible.cfg"),
-        "ANSIBLE_HOME": str(ROOT / "build" / "ansible-home"),
-        "PATH": os.pathsep.join([str(ROOT / "build" / "venv" / "bin"), os.environ["PATH"]]),
-    }
+    """What Ansible is told, and where it is."""
+    return {**SURROUNDINGS, "ANSIBLE_COLLECTIONS_PATH": COLLECTIONS, "PATH": os.pathsep.join([str(BUILD / "venv" / "bin"), os.environ["PATH"]])}

@@ -24,7 +24,7 @@ from tests.support.guests import Guests, booted
 from tests.support.pages import PACKAGES
 from tests.support.patience import until
 from tests.support.simulator import Simulator
-from tests.support.watched import ON_HOST, measure, measure_fast_path
+from tests.support.watched import KINDS, measure, measure_fast_path
 from tests.support.watcher import Watcher
 
 # As short as it can be, once a second.
@@ -165,7 +165,7 @@ def kinds(stage, rounds=20):
     rows = []
     try:
         guests.bed("--lifetime", "7200", "up")
-        for kind in ON_HOST:
+        for kind in KINDS:
             try:
                 out, load, first_tasks = measure(guests, kind, ["Reboot" if number % 5 == 0 else "Freeze" for number in range(rounds)])
             except AssertionError as failure:

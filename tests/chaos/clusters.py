@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from unittest import mock
 
-from tests.chaos.killer import HERE
-from tests.support.checkout import BUILD, ROOT
-from tests.support.cluster_members import ON_HOST
+from tests.chaos import killer
+from tests.support.checkout import SURROUNDINGS
+from tests.support.cluster_members import KINDS
 from tests.support.cluster_site import ClusterSite
 from tests.support.patience import patient
 
@@ -28,25 +27,18 @@ def scenario_of(kind):
 
 def kind_of(scenario):
     """The type of the drain step; None if no member of a cluster is in this scenario."""
-    return next((kind for kind in ON_HOST if scenario_of(kind) == scenario), None)
+    return next((kind for kind in KINDS if scenario_of(kind) == scenario), None)
 
 
 def play(members, folder, case=None, **variables):
     """See a Reboot through. Returns whether the first run was killed; fails if anything is lost, or left behind. C(variables): more of all hosts."""
     folder.mkdir()
     site = ClusterSite(folder, members.nodes, variables, **members.step)
-    kill = {"task": case.task, "occurrence": case.occurrence, "delay": case.delay, "who": case.who} if case else None
-    environment = {
-        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "plugins" / "callback"),
-        "ANSIBLE_CALLBACKS_ENABLED": "chaos_killer",
-        "CHAOS_TRACE": str(folder / "trace.jsonl"),
-        "CHAOS_KILL": json.dumps(kill),
-    }
     try:
         before, name = members.state(), members.chosen()
         with members.clients():
             event_id = site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=None, SettleSeconds=1)
-            with mock.patch.dict(os.environ, environment):
+            with mock.patch.dict(os.environ, killer.environment(folder, case)):
                 process = site.start("handle_events", handle_events_timeout=patient(RUN_LIMIT))
             was_killed = is_hit = False
             ends = time.monotonic() + patient(CASE_LIMIT)
@@ -73,12 +65,7 @@ def play(members, folder, case=None, **variables):
 
 def replay(case, folder):
     """Play a case with a cluster of its own, outside pytest."""
-    kind = ON_HOST[kind_of(case.scenario)]
+    kind = KINDS[kind_of(case.scenario)]
     (folder / "cluster").mkdir(parents=True)
-    environment = {
-        "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),
-        "ANSIBLE_CONFIG": str(ROOT / "tests" / "ansible.cfg"),
-        "ANSIBLE_HOME": str(BUILD / "ansible-home"),
-    }
-    with mock.patch.dict(os.environ, environment), kind.started(folder / "cluster") as cluster:
+    with mock.patch.dict(os.environ, SURROUNDINGS), kind.started(folder / "cluster") as cluster:
         return play(kind(cluster), folder / "run", case)

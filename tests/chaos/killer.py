@@ -16,10 +16,10 @@ from pathlib import Path
 from tests.chaos.points import POINTS, REQUESTS
 from tests.chaos.points import WINDOWS as WINDOWS_POINTS
 from tests.chaos.scenarios import SCENARIOS, VARIANTS
+from tests.support.checkout import BUILD
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-FOLDER = ROOT / "build" / "chaos"
+FOLDER = BUILD / "chaos"
 
 COMPANY = ("none", "none", "none", "after", "along")
 """A second controller: none, one that starts with the run after the kill, one that runs all along."""
@@ -41,6 +41,8 @@ FILE = ("Begin with what is not done", "Run it", "Do what comes")
 """How the tasks begin that run a task file of the user's own, with those of the file."""
 PASS = ("Plan", *FILE)
 """How the tasks of a pass begin. Before and after the passes nothing is done that a kill could interrupt."""
+TRACE = "trace.jsonl"
+"""The file with the tasks of the first controller, in its folder."""
 STRIDE = 3
 """So many points further does the share of the next scenario begin."""
 
@@ -73,6 +75,17 @@ class Case:
         return f"build/venv/bin/python -m tests.chaos.replay {shlex.quote(json.dumps(wanted))}"
 
 
+def environment(folder, case=None):
+    """What has the controller write down its tasks, and die at that of the case."""
+    kill = {"task": case.task, "occurrence": case.occurrence, "delay": case.delay, "who": case.who} if case and case.task else None
+    return {
+        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "plugins" / "callback"),
+        "ANSIBLE_CALLBACKS_ENABLED": "chaos_killer",
+        "CHAOS_TRACE": str(folder / TRACE),
+        "CHAOS_KILL": json.dumps(kill),
+    }
+
+
 def undisturbed(scenario, seed, suite, play):
     """The record of the scenario's run without a kill: from ``play(Case)``, or the one of this suite that somebody played before."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -89,6 +102,17 @@ def undisturbed(scenario, seed, suite, play):
     return known
 
 
+def places(tasks):
+    """The first and the last occurrence of each task, and the turns but the first."""
+    found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
+    return found, [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
+
+
+def filled(found, turns, kills):
+    """These places, and the turns again and again."""
+    return found + [turns[number % len(turns)] for number in range(kills - len(found) if turns else 0)]
+
+
 def points(scenario, tasks, seed):
     """Where to kill, as (task, occurrence): the first and the last occurrence of every task of one scenario, and each turn but the first, which only
     looks, again and again; of the others a share.
@@ -96,11 +120,10 @@ def points(scenario, tasks, seed):
     A share has what runs a task file of the user's own, and so many of the other points of a pass, beginning where the share of the scenario before ends,
     that together they have them all.
     """
-    found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
-    turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
+    found, turns = places(tasks)
     if scenario == EVERY_POINT:
         assert len(found) + len(turns) <= KILLS[scenario], "there are more points than cases"
-        return found + [turns[number % len(turns)] for number in range(KILLS[scenario] - len(found) if turns else 0)]
+        return filled(found, turns, KILLS[scenario])
     turn = [name for name in SCENARIOS if name != EVERY_POINT].index(scenario)
     needed = [point for point in found if point[0].startswith(FILE)]
     assert len(needed) <= KILLS[scenario], "there are more points than cases"
@@ -172,12 +195,9 @@ def of_windows(seed):
 
 def at_a_task(scenario, number, kills, seed, record, who=("alone", "all")):
     """The kill of this number: at the first and the last occurrence of each task of the undisturbed run, and in each turn, again and again."""
-    tasks = record["trace"]
-    found = [(task, occurrence) for task, last in tasks.items() if task != TURN for occurrence in sorted({1, last})]
+    found, turns = places(record["trace"])
     assert len(found) <= kills, "there are more points than cases"
-    turns = [(TURN, occurrence) for occurrence in range(2, tasks.get(TURN, 1) + 1)]
-    found += [turns[turn % len(turns)] for turn in range(kills - len(found))] if turns else []
-    task, occurrence = found[number]
+    task, occurrence = filled(found, turns, kills)[number]
     name = f"{seed}/{scenario}_task/{number}"
     dice = random.Random(name)
     # A turn of a Windows host has many short calls, and that of a member of a cluster takes long.

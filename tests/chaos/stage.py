@@ -22,15 +22,16 @@ import time
 import uuid
 from pathlib import Path
 
-from tests.chaos import faults
+from tests.chaos import faults, killer
 from tests.chaos.fronts import FRONTS
-from tests.chaos.killer import FOLDER, HERE, ROOT
+from tests.chaos.killer import FOLDER, HERE
 from tests.chaos.points import ALL as ALL_POINTS
 from tests.chaos.scenarios import ALL
 from tests.chaos.strike import strike
+from tests.support.checkout import ROOT, SURROUNDINGS
 from tests.support.patience import patient
 from tests.support.playbook import ansible_settings, program, run_facts, surroundings
-from tests.support.processes import kill, marked
+from tests.support.processes import command_of, kill, marked
 from tests.support.simulator import SimulatorError
 from tests.support.world import BACKEND
 
@@ -258,27 +259,21 @@ class Stage:
 
     def _start(self, name, kill=None):
         environment = surroundings(
-            ROOT / "tests" / "ansible.cfg",
+            SURROUNDINGS["ANSIBLE_CONFIG"],
             self.world.socket_folder,
-            ANSIBLE_HOME=str(ROOT / "build" / "ansible-home"),
             ANSIBLE_SHOW_CUSTOM_STATS="1",
             **ansible_settings(self.folder),
             # By this, whatever a killed controller leaves is found.
             CHAOS_TOKEN=self.token,
-            **{"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"), **self.world.environment()},
         )
+        environment.update(SURROUNDINGS, **self.world.environment())
         if kill is not None and kill.point is not None:
             event, pattern, nth = ALL_POINTS[self.scenario.front][kill.point]
             point = {"event": event, "pattern": pattern, "nth": nth, "count": str(self.folder / "point"), "who": kill.who}
             # Every Python of this controller, also those of its modules, reads what lies in this folder.
             environment.update(CHAOS_POINT=json.dumps(point), PYTHONPATH=str(HERE / "plugins" / "points"))
         if kill is not None:
-            environment.update(
-                ANSIBLE_CALLBACK_PLUGINS=str(HERE / "plugins" / "callback"),
-                ANSIBLE_CALLBACKS_ENABLED="chaos_killer",
-                CHAOS_TRACE=str(self.folder / "trace.jsonl"),
-                CHAOS_KILL=json.dumps({"task": kill.task, "occurrence": kill.occurrence, "delay": kill.delay, "who": kill.who} if kill.task else None),
-            )
+            environment.update(killer.environment(self.folder, kill))
         journal = self.folder / f"journal-{name}.jsonl"
         variables = {"target": "web", "handle_events_timeout": self.limit - 20, "handle_events_journal": str(journal)}
         command = [
@@ -297,8 +292,7 @@ class Stage:
         found = {}
         for pid in marked(f"CHAOS_TOKEN={self.token}"):
             with contextlib.suppress(OSError):
-                command = Path("/proc", str(pid), "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:120]
-                found[pid] = f"{command} ({Path('/proc', str(pid), 'wchan').read_text(encoding='utf-8')})"
+                found[pid] = f"{' '.join(command_of(pid))[:120]} ({Path('/proc', str(pid), 'wchan').read_text(encoding='utf-8')})"
         return found
 
     def _await_leftovers(self):
@@ -351,6 +345,6 @@ def play(case, keep=None):
 
 def read_trace(folder):
     """The tasks of the first controller, in order, each with its last occurrence."""
-    path = folder / "trace.jsonl"
+    path = folder / killer.TRACE
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines() if path.exists() else ())
     return {line["task"]: line["occurrence"] for line in lines}

@@ -19,12 +19,12 @@ import pytest
 from tests.chaos import killer
 from tests.chaos.clusters import CASE_LIMIT, play, scenario_of
 from tests.chaos.stage import read_trace
-from tests.support.cluster_members import ON_HOST, Lost
+from tests.support.cluster_members import KINDS, Lost
 from tests.support.cluster_site import NEEDED
 
 # There are 11 tasks to kill at, counting first and last occurrences; the others are turns. RabbitMQ has fewer, as each of its runs takes four times as long.
-KILLS = {kind: 17 if kind == "rabbitmq" else 26 for kind in ON_HOST}
-CASES = [pytest.param(kind, number, marks=ON_HOST[kind].needed, id=f"{kind}-{number}") for kind, kills in KILLS.items() for number in range(kills)]
+KILLS = {kind: 17 if kind == "rabbitmq" else 26 for kind in KINDS}
+CASES = [pytest.param(kind, number, marks=KINDS[kind].needed, id=f"{kind}-{number}") for kind, kills in KILLS.items() for number in range(kills)]
 # A case may need an undisturbed one before it to learn the tasks, and a second try.
 pytestmark = [*NEEDED, pytest.mark.long, pytest.mark.timeout(3 * CASE_LIMIT + 120)]
 
@@ -44,8 +44,8 @@ class Started:
         """Its members. A case that fails leaves nothing to the next one."""
         if kind != self._kind:
             self.close()
-            cluster = self._stack.enter_context(ON_HOST[kind].started(self._make_folder(kind)))
-            self._kind, self._members = kind, ON_HOST[kind](cluster)
+            cluster = self._stack.enter_context(KINDS[kind].started(self._make_folder(kind)))
+            self._kind, self._members = kind, KINDS[kind](cluster)
         try:
             yield self._members
         except BaseException:
@@ -64,11 +64,11 @@ def start_one_after_the_other(tmp_path_factory):
     started.close()
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=ON_HOST[kind].needed) for kind in ON_HOST])
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=KINDS[kind].needed) for kind in KINDS])
 def test_without_the_step_clients_lose_something(started, kind, tmp_path, monkeypatch):
     """Otherwise the cases below prove nothing."""
     # Nobody waits for the job that has the node, so it must last until the reboot.
-    monkeypatch.setattr(ON_HOST["slurm"], "LONG", 30)
+    monkeypatch.setattr(KINDS["slurm"], "LONG", 30)
     with pytest.raises(Lost), started.lent(kind) as members:
         play(members, tmp_path / "0", graceful_azure_rules=[{"name": "at once", "action": "approve"}])
 

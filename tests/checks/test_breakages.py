@@ -10,14 +10,13 @@ A breakage is made in a copy of the project, and the tests of that place run the
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
 
-from tests.support.checkout import BUILD, ROOT, checkout_files
+from tests.support.checkout import BUILD, ROOT, copy_files
 from tests.support.patience import patient
 
 COPIED = ("plugins", "roles", "playbooks", "meta", "tests", "galaxy.yml", "pyproject.toml", "extensions", "docs", "README.md")
@@ -151,10 +150,7 @@ IN_SHORT = ("nothing is approved before it is drained", "what is changed was rec
 def make_copy(tmp_path_factory):
     """A copy of the project's files that is a collection, too."""
     folder = tmp_path_factory.mktemp("broken") / "project"
-    for name in checkout_files():
-        if name.parts[0] in COPIED:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
+    copy_files(folder, COPIED)
     collections = folder / "build" / "collections" / "ansible_collections" / "graceful"
     collections.mkdir(parents=True)
     (collections / "azure").symlink_to(folder, target_is_directory=True)

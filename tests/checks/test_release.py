@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tarfile
 
 import pytest
 
-from tests.support.checkout import ROOT, checkout_files
+from tests.support.checkout import ROOT, copy_files
 
 
 def run(copy, *command):
@@ -24,9 +23,7 @@ def run(copy, *command):
 @pytest.fixture(name="copy")
 def make_copy(tmp_path):
     copy = tmp_path / "copy"
-    for path in checkout_files():
-        (copy / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, copy / path)
+    copy_files(copy)
     (copy / "build").mkdir()
     (copy / "build" / "venv").symlink_to(ROOT / "build" / "venv")
     for command in (["git", "init", "--quiet"], ["git", "add", "--all"], ["git", "commit", "--quiet", "--message", "all"]):

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from ansible_test._util.target.common.constants import CONTROLLER_PYTHON_VERSIONS, REMOTE_ONLY_PYTHON_VERSIONS
 
 from tests.support.ansible_test import CACHE, copy_checkout, fill_pip_cache, path_of_real_pythons
-from tests.support.checkout import BUILD, must_pass
+from tests.support.checkout import BUILD, alone, must_pass
 
 # pslint: needs PowerShell. test_powershell.py parses our scripts.
 SKIPPED = ["pslint"]
@@ -40,10 +39,8 @@ PYTHONS = [python for python in (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHO
 )
 def test_sanity(part, pythons, paths):
     choice = [word for name in [*SKIPPED, *LONG] for word in ("--skip-test", name)] if part == "others" else ["--test", part]
-    CACHE.mkdir(parents=True, exist_ok=True)
     # The environments that ansible-test makes are this part's alone.
-    with (CACHE / f"graceful-azure-{part}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(CACHE / f"graceful-azure-{part}.lock"):
         copy = copy_checkout(BUILD / "sanity" / part)
         fill_pip_cache(Path(ansible_test.__path__[0]))
         for python in pythons:

@@ -11,7 +11,8 @@ import os
 import re
 import signal
 
-from tests.support.playbook import ROOT, program, surroundings, write_configuration
+from tests.support.checkout import ROOT
+from tests.support.playbook import program, surroundings, write_configuration
 
 PLAYBOOK = "graceful.azure.watch_events"
 

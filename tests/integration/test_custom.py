@@ -11,8 +11,9 @@ import time
 
 import pytest
 
-from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread, program
+from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread
 from tests.support.patience import patient
+from tests.support.processes import find_program
 from tests.support.site import Site
 from tests.support.sshd import SSHD
 from tests.support.web import Web
@@ -20,11 +21,11 @@ from tests.support.web import Web
 pytestmark = pytest.mark.timeout(240)
 
 # In tests/setup.sh, root installs what is needed.
-APACHE_NEEDED = pytest.mark.skipif(not program("apache2"), reason="no apache2: apt-get install apache2-bin")
+APACHE_NEEDED = pytest.mark.skipif(not find_program("apache2"), reason="no apache2: apt-get install apache2-bin")
 IPVS_NEEDED = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made by root alone: sudo make test"),
     pytest.mark.skipif(
-        not all([SSHD, *map(program, ("ip", "ipvsadm", "insmod", UML))]),
+        not all([SSHD, *map(find_program, ("ip", "ipvsadm", "insmod", UML))]),
         reason="no IPVS: apt-get install ipvsadm kmod user-mode-linux openssh-server iproute2",
     ),
 ]

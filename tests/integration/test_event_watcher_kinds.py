@@ -13,7 +13,7 @@ import pytest
 from tests.support.guests import booted
 from tests.support.pages import PACKAGES
 from tests.support.patience import until
-from tests.support.watched import ON_HOST, measure, measure_fast_path, watched_under_load
+from tests.support.watched import KINDS, measure, measure_fast_path, watched_under_load
 
 
 @pytest.fixture(scope="module", name="guests")
@@ -24,7 +24,7 @@ def make_guests(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", ON_HOST)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_reboot_and_a_freeze(guests, kind):
     """The reboot ends a playbook that runs on the VM in the middle; the watcher comes back with the VM and goes on."""
     out, load, _first_tasks = measure(guests, kind, ["Reboot", "Freeze"])

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import http.client
 import os
-import pathlib
 import shutil
 import signal
 import socket
@@ -31,6 +30,7 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
+from tests.support.processes import children, commands
 from tests.support.slow_web import SlowWeb
 
 # Some of it runs as another user.
@@ -623,9 +623,9 @@ class TestFormerProcessNotCounted:
 
         def reload(haproxy):
             before = haproxy.ask("show info").split("Pid: ")[1].split()[0]
-            outer = next(int(name) for name in os.listdir("/proc") if name.isdigit() and self.runs(name, "unshare", str(haproxy.folder)))
-            (master,) = pathlib.Path("/proc/%d/task/%d/children" % (outer, outer)).read_text().split()
-            os.kill(int(master), signal.SIGUSR2)
+            lines = {pid: " ".join(words) for pid, words in commands().items()}
+            (master,) = children(next(pid for pid, line in lines.items() if "unshare" in line and str(haproxy.folder) in line))
+            os.kill(master, signal.SIGUSR2)
             until(lambda: "Pid: %s\n" % before not in haproxy.ask("show info"), 10)
 
         one = reloaded(reload, program=str(inside), master=True)
@@ -633,14 +633,6 @@ class TestFormerProcessNotCounted:
         server = one.server()
         assert server["sessions"] >= 1 and "1 client of process" in server["uncounted"]
         self.ends(one, web, one.server)
-
-    @staticmethod
-    def runs(pid, *words):
-        try:
-            command = pathlib.Path("/proc", pid, "cmdline").read_text()
-        except OSError:
-            return False
-        return all(word in command for word in words)
 
 
 def test_source_address_on_a_real_network():

@@ -16,6 +16,7 @@ from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import until
 from tests.support.playbook import Playbook
+from tests.support.processes import commands
 
 pytestmark = NEEDS
 
@@ -29,16 +30,7 @@ def host(tmp_path_factory):
 
 def running(text):
     """Command lines that hold the text."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                line = file.read().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if text in line:
-            found.append(line)
-    return found
+    return [line for line in map(" ".join, commands().values()) if text in line]
 
 
 def test_a_host_that_does_not_come_to_an_end_is_cut_off(tmp_path, host):

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ import urllib.request
 import pytest
 
 from tests.support.patience import patient
-from tests.support.ports import free_port
+from tests.support.ports import accepts, free_port
 
 PLAYBOOK = [
     {
@@ -77,11 +76,7 @@ class Role:
             return [event["EventId"] for event in json.load(answer)]
 
     def listens(self):
-        def answers(port):
-            with socket.socket() as sock:
-                return sock.connect_ex(("127.0.0.1", port)) == 0
-
-        return [port for port in self.ports if answers(port)]
+        return [port for port in self.ports if accepts(port)]
 
 
 @pytest.fixture

@@ -16,19 +16,10 @@ from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
-from tests.support.processes import descendants, helpers, marked_helpers
+from tests.support.processes import descendants, helpers, is_running, marked_helpers
 from tests.support.simulator import Simulator
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def is_running(pid):
-    """Whether a process is there and no zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def looks_in_helpers(marks):

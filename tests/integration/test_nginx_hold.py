@@ -37,7 +37,8 @@ from tests.support.module import PROGRAM as MODULE_PROGRAM
 from tests.support.module import run_module, run_program
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.patience import patient, until
-from tests.support.ports import free_port, listener, taken
+from tests.support.ports import accepts, free_port, listener, taken
+from tests.support.processes import children, command_of, commands
 from tests.support.receiver import certificate
 
 pytestmark = NEEDED
@@ -87,7 +88,7 @@ class Bed:
             command = [sys.executable, backend.__file__, "--name", name, "--port", str(self.ports[name])]
             self.backends.append(subprocess.Popen(command))
         for name in ("one", "two"):
-            until(lambda port=self.ports[name]: answers_at(port), 10, name, 0.02)
+            until(lambda port=self.ports[name]: accepts(port), 10, name, 0.02)
 
     def close(self):
         for process in self.backends:
@@ -114,12 +115,6 @@ class Bed:
             with urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.ports["door"], path), timeout=patient(5)) as answer:
                 found[answer.headers["X-Backend"]] += 1
         return found
-
-
-def answers_at(port):
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-        return True
-    return False
 
 
 def without_marks(text):
@@ -730,9 +725,7 @@ def test_of_several_nginx_the_configuration_names_one(bed, tmp_path):
 
 def is_master(file):
     """Whether the process that this file names has the title of a master process of nginx by now."""
-    with contextlib.suppress(OSError):
-        return (Path("/proc") / file.read_text().strip() / "cmdline").read_bytes().startswith(b"nginx: master")
-    return False
+    return file.exists() and " ".join(command_of(file.read_text().strip())).startswith("nginx: master")
 
 
 def test_an_nginx_whose_options_cannot_be_read_is_told(bed):
@@ -841,13 +834,8 @@ def in_the_background(bed):
     subprocess.run([PROGRAM, "-p", bed.folder, "-c", bed.nginx.configuration], check=True)
 
     def masters():
-        found = set()
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                title = path.read_bytes().replace(b"\0", b" ").decode()
-                if title.startswith("nginx: master") and str(bed.nginx.configuration) in title:
-                    found.add(int(path.parent.name))
-        return found
+        titles = {pid: " ".join(words) for pid, words in commands().items()}
+        return {pid for pid, title in titles.items() if title.startswith("nginx: master") and str(bed.nginx.configuration) in title}
 
     def with_workers(known=()):
         # A worker bears its master's title for a moment. A master without workers may miss a signal.
@@ -855,12 +843,6 @@ def in_the_background(bed):
 
     (former,) = until(with_workers, 30)
     return former, masters, lambda: until(lambda: with_workers({former}), 30)[0]
-
-
-def children(pid):
-    with contextlib.suppress(OSError):
-        return (Path("/proc") / str(pid) / "task" / str(pid) / "children").read_text()
-    return ""
 
 
 def test_a_former_master_process_that_comes_back_has_not_loaded_the_hold(bed):

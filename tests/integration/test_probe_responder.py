@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.checkout import ROOT
 from tests.support.patience import patient, until
-from tests.support.ports import free_port
+from tests.support.ports import accepts, free_port
 from tests.support.processes import Processes
 from tests.support.web import Web
 
@@ -40,12 +40,7 @@ class Responder:
             "30",
         )
         self.process = self.processes.start("responder", sys.executable, "-I", "-S", PROGRAM, *words)
-        until(lambda: self.listens(self.port) and self.listens(self.untouched), 10, "the responder listens")
-
-    @staticmethod
-    def listens(port):
-        with socket.socket() as tried:
-            return tried.connect_ex(("127.0.0.1", port)) == 0
+        until(lambda: accepts(self.port) and accepts(self.untouched), 10, "the responder listens")
 
     def ask(self, method="GET", port=None):
         return ask(port or self.port, method)

@@ -10,12 +10,12 @@ import os
 import re
 import signal
 import socket
-from pathlib import Path
 
 import pytest
 
 from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
+from tests.support.processes import commands
 from tests.support.receiver import Receiver
 from tests.support.site import Site
 from tests.support.world import reserve_port
@@ -58,15 +58,11 @@ class Clients(Meanwhile):
 
 def simulators(site):
     """The simulators that rehearsals of a site have started, each with its command line."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = entry.read_text().split("\0")
-        except OSError:
-            continue
-        if any(word.startswith(str(site.folder)) and word.endswith(".rehearse/simulator.zip") for word in words):
-            found[int(entry.parent.name)] = words
-    return found
+
+    def is_one(words):
+        return any(word.startswith(str(site.folder)) and word.endswith(".rehearse/simulator.zip") for word in words)
+
+    return {pid: words for pid, words in commands().items() if is_one(words)}
 
 
 # That one host is rehearsed after the other shows in test_what_a_killed_rehearsal_leaves_is_given_back_by_the_next_run, too.

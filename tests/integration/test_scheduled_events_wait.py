@@ -16,7 +16,7 @@ from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import until
 from tests.support.playbook import Playbook
-from tests.support.processes import descendants
+from tests.support.processes import command_of, descendants
 
 pytestmark = NEEDS
 
@@ -66,16 +66,7 @@ def wait(tmp_path, host):
 
 def ssh_below(process):
     """The ssh processes that a playbook has left, but those that keep a shared connection open."""
-    found = []
-    for pid in descendants(process.pid):
-        try:
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-                command = file.read().split("\0")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if command[0].endswith("ssh"):
-            found.append(command)
-    return found
+    return [command for command in map(command_of, descendants(process.pid)) if command and command[0].endswith("ssh")]
 
 
 def test_a_host_that_reboots(host, wait):
@@ -145,9 +136,4 @@ def test_a_host_that_never_comes_back(host, wait):
 
 def running_in(host):
     pids = subprocess.run(["ip", "netns", "pids", host.name], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-                yield file.read()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    return [" ".join(command_of(pid)) for pid in pids]

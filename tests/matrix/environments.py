@@ -9,8 +9,6 @@ What the machine does not have is the test's failure, told in one line; nothing 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
@@ -18,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.checkout import BUILD
+from tests.support.checkout import BUILD, alone
 from tests.support.patience import patient
 
 # The Pythons on which a controller of that core runs; the first one found is taken. Together they are all of them.
@@ -90,13 +88,9 @@ def _made(name, python, *packages):
     return folder / "bin"
 
 
-@contextlib.contextmanager
 def locked(name):
     """Several processes may want the same environment."""
-    (BUILD / "matrix").mkdir(parents=True, exist_ok=True)
-    with (BUILD / "matrix" / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return alone(BUILD / "matrix" / f"{name}.lock")
 
 
 def run(trouble, *command):

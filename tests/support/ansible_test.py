@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -14,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.checkout import ROOT, checkout_files, must_pass
+from tests.support.checkout import ROOT, alone, copy_files, must_pass
 from tests.support.processes import marked
 
 TARGETS = sorted(path.name for path in (ROOT / "tests" / "integration" / "targets").iterdir() if not path.name.startswith("setup_"))
@@ -40,10 +39,7 @@ def copy_checkout(folder):
     """Puts a copy into a folder of collections. Returns the path of the copy, in which ansible-test is to be run."""
     copy = folder / "ansible_collections" / "graceful" / "azure"
     shutil.rmtree(copy, ignore_errors=True)
-    for path in checkout_files():
-        target = copy / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / path, target, follow_symlinks=False)
+    copy_files(copy)
     # In the folder build, ansible-test would otherwise find the repository of the checkout, which ignores that folder.
     subprocess.run(["git", "init", "--quiet", copy], check=True)
     return copy
@@ -61,8 +57,7 @@ def fill_pip_cache(package):
     version = re.search(r"pip='([0-9.]+)'", source).group(1)
     script = CACHE / "cache" / f"get_pip_{version.replace('.', '_')}.py"
     script.parent.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "graceful-azure-pip.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(CACHE / "graceful-azure-pip.lock"):
         if not script.exists():
             subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", script.parent, f"pip=={version}"], check=True)
             wheel = next(script.parent.glob(f"pip-{version}-*.whl"))

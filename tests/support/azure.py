@@ -13,15 +13,14 @@ import ssl
 import subprocess
 import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from tests.support.patience import patient
+from tests.support.simulator import AZURE_SCRIPT
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificate with openssl")
 
-SIMULATOR = Path(__file__).parents[2] / "roles/imds_simulator/files/azure_simulator.py"
 LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
 POOL = LB + "/backendAddressPools/web"
 COMPUTE = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute"
@@ -138,7 +137,7 @@ def command(folder, *arguments, resources=(BALANCER,), compute=()):
     """The words that start the stand-in."""
     (folder / "lbs.json").write_text(json.dumps(list(resources)))
     (folder / "compute.json").write_text(json.dumps(list(compute)))
-    words = (sys.executable, SIMULATOR, "--load-balancers", folder / "lbs.json", "--compute", folder / "compute.json")
+    words = (sys.executable, AZURE_SCRIPT, "--load-balancers", folder / "lbs.json", "--compute", folder / "compute.json")
     return [*map(str, (*words, "--client", "app=right", "--certificate-dir", folder, *arguments))]
 
 

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -16,6 +19,12 @@ from tests.support.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+# What Ansible is told by its environment, so that it finds the checkout as a collection, and nothing of the user's.
+SURROUNDINGS = {
+    "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),
+    "ANSIBLE_CONFIG": str(ROOT / "tests" / "ansible.cfg"),
+    "ANSIBLE_HOME": str(BUILD / "ansible-home"),
+}
 
 
 def checkout_files() -> list[Path]:
@@ -28,6 +37,23 @@ def checkout_files() -> list[Path]:
         text=True,
     ).stdout
     return sorted({Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()})
+
+
+def copy_files(folder, parts=None):
+    """Copies these files into a folder, or those of some parts of the project."""
+    for path in checkout_files():
+        if parts is None or path.parts[0] in parts:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, folder / path, follow_symlinks=False)
+
+
+@contextlib.contextmanager
+def alone(path):
+    """Tests run side by side, and it is enough that one of them makes something: whoever has the lock on this file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def must_pass(*command, cwd=ROOT, env=None, timeout=110, telling=""):

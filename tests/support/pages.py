@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -14,11 +13,12 @@ import subprocess
 import sys
 import textwrap
 
-from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.checkout import BUILD, ROOT, alone, checkout_files, must_pass
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import kill, marked
+from tests.support.simulator import SCRIPT
 
 # What the pages have apt-get install, and what they take to be there. A guest has no network.
 PACKAGES = ("cron", "curl", "default-jre-headless", "git", "nginx", "python3-venv", "sudo")
@@ -26,7 +26,6 @@ HEALTH = "/etc/nginx/conf.d/health.conf"
 REPOSITORY = "https://github.com/graceful-azure/graceful.azure.git"
 # What stays in front until it is ended with Ctrl-C.
 STAYS = re.compile(r"ansible-rulebook|journalctl .*--follow")
-SIMULATORS = ROOT / "roles" / "imds_simulator" / "files"
 # What pages have installed into a reader's home folder is this checkout.
 INSTALLS = re.compile(r"^(python3 -m venv |\. venv/|pip install |ansible-galaxy ).*\n|^SIMULATORS?=.*$", re.MULTILINE)
 NAMED = re.compile(r"# (\S+)\n")
@@ -78,7 +77,7 @@ def follow(folder, ports, *parts):
         return re.sub("|".join(ports), lambda found: taken[found[0]], text)
 
     # ctl has to be told another port than its own.
-    commands = f"SIMULATORS={SIMULATORS}\nSIMULATOR={SIMULATORS}/imds_simulator.py\nexport IMDS_SIMULATOR_CONTROL=http://127.0.0.1:8169\n"
+    commands = f"SIMULATORS={SCRIPT.parent}\nSIMULATOR={SCRIPT}\nexport IMDS_SIMULATOR_CONTROL=http://127.0.0.1:8169\n"
     for page, *headings in parts:
         for kind, text in blocks(page, *headings):
             if kind == "shell":
@@ -113,9 +112,7 @@ def prepare(guest):
     # What packages need with the guests' Python alone, pip looks up for the Python that it runs with.
     names = sorted({"typing_extensions"} | {name for page in ("one-vm.md", "eda.md") for line in lines_of(page) for name in installed_by_pip(line)})
     wheels = BUILD / f"guest-wheels-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}"
-    with (BUILD / "guest-wheels.lock").open("w") as lock:
-        # Tests run side by side, and one download is enough.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(BUILD / "guest-wheels.lock"):
         if not wheels.exists():
             unfinished = wheels.with_suffix(".unfinished")
             words = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--dest", str(unfinished)]

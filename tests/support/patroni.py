@@ -24,10 +24,9 @@ import pytest
 
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.processes import Processes, kill
+from tests.support.processes import Processes, find_program, kill
 
-PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-PATRONI, ETCD = shutil.which("patroni", path=PATH), shutil.which("etcd", path=PATH)
+PATRONI, ETCD = find_program("patroni"), find_program("etcd")
 SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
 # The Python to which Debian's psycopg2 belongs.
 PYTHON = "/usr/bin/python3"

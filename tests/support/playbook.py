@@ -13,9 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.support.checkout import BUILD
 from tests.support.patience import patient
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def ansible_settings(folder):
@@ -46,7 +45,7 @@ pipelining = true
 def write_configuration(folder):
     """Ansible's configuration: the checkout as a collection, and nothing in the user's home folder."""
     path = folder / "ansible.cfg"
-    path.write_text(CONFIGURATION.format(build=ROOT / "build", folder=folder), encoding="utf-8")
+    path.write_text(CONFIGURATION.format(build=BUILD, folder=folder), encoding="utf-8")
     return path
 
 

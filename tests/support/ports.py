@@ -12,6 +12,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+from tests.support.patience import patient
+
 # Below Linux's ip_local_port_range: no outgoing connection takes such a port between now and the server's start.
 FIRST, LAST = 20000, 32767
 
@@ -42,6 +44,16 @@ def taken(port):
         rows = [line.split() for line in stream][1:]
     # Established, with nothing to be read, and with a file of the server.
     return sum(row[1] == f"0100007F:{port:04X}" and row[3] == "01" and row[4].endswith(":00000000") and row[9] != "0" for row in rows)
+
+
+def accepts(port, address="127.0.0.1"):
+    """Whether somebody takes connections there."""
+    try:
+        with socket.create_connection((address, port), patient(2)) as connection:
+            # To a port that nobody listens on yet, a socket may get connected with itself.
+            return connection.getsockname() != connection.getpeername()
+    except OSError:
+        return False
 
 
 def listener(address="127.0.0.1", only_ipv6=True):

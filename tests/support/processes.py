@@ -17,6 +17,14 @@ import time
 
 from tests.support.patience import until
 
+# Where programs lie, also those that are not on the PATH of everybody.
+PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def find_program(name):
+    """The path of a program; None where there is none."""
+    return shutil.which(name, path=PATH)
+
 
 class Processes:
     """Starts processes and ends each of them again."""
@@ -108,6 +116,34 @@ def awaits_signal(pid, number):
         masks = dict(line.split(":", 1) for line in stream)
         return bool(int(masks["SigCgt"], 16) & ~int(masks["SigBlk"], 16) & 1 << number - 1)
     return False
+
+
+def children(pid):
+    """The processes that a process has started and that live."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as stream:
+            return list(map(int, stream.read().split()))
+    except OSError:
+        return []
+
+
+def command_of(pid):
+    """The words of a process's command line, or the title that it has in their place; none when it is gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as stream:
+            return [*filter(None, stream.read().rstrip("\0 ").split("\0"))]
+    except OSError:
+        return []
+
+
+def commands():
+    """The same of every process, by its id."""
+    return {int(entry): command_of(entry) for entry in os.listdir("/proc") if entry.isdigit()}
+
+
+def is_running(pid):
+    """Whether a process is there and no zombie."""
+    return (_stat(pid) or "Z")[0] != "Z"
 
 
 def descendants(pid):

@@ -13,7 +13,7 @@ import yaml
 
 from tests.support.checkout import ROOT, checkout_files
 
-ON_HOST = {"modules": "module", "filter": "filter", "lookup": "lookup"}
+KINDS = {"modules": "module", "filter": "filter", "lookup": "lookup"}
 
 
 class Plugin(NamedTuple):
@@ -29,10 +29,10 @@ def public_plugins():
     """All of them, by file. What is internal says so in the first word."""
     found = {}
     for path in checkout_files():
-        if path.parts[0] == "plugins" and path.parts[1] in ON_HOST and path.suffix == ".py":
+        if path.parts[0] == "plugins" and path.parts[1] in KINDS and path.suffix == ".py":
             told = _constants(path)
             if "DOCUMENTATION" in told and not yaml.safe_load(told["DOCUMENTATION"])["short_description"].startswith("Internal: "):
-                found[path] = Plugin(ON_HOST[path.parts[1]], path.stem, told.get("EXAMPLES", ""), yaml.safe_load(told["RETURN"]))
+                found[path] = Plugin(KINDS[path.parts[1]], path.stem, told.get("EXAMPLES", ""), yaml.safe_load(told["RETURN"]))
     return found
 
 

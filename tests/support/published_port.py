@@ -7,20 +7,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.support.checkout import must_pass
-from tests.support.nodes import PATH, TIED
+from tests.support.nodes import TIED
+from tests.support.processes import PATH, find_program
 
 NEEDS = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces are made by root alone: sudo make test"),
-    pytest.mark.skipif(
-        not all(shutil.which(program, path=PATH) for program in ("ip", "nft", "unshare", "nsenter")), reason="no ip or nft: apt-get install iproute2 nftables"
-    ),
+    pytest.mark.skipif(not all(map(find_program, ("ip", "nft", "unshare", "nsenter"))), reason="no ip or nft: apt-get install iproute2 nftables"),
 ]
 PORT = 8081
 CLIENT, HOST = "10.77.0.2", "10.77.0.1"

@@ -7,9 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -19,11 +17,10 @@ import pytest
 
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
-from tests.support.processes import Processes
+from tests.support.processes import Processes, find_program
 
-PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-SERVER = shutil.which("redis-server", path=PATH)
-SENTINEL = shutil.which("redis-sentinel", path=PATH)
+SERVER = find_program("redis-server")
+SENTINEL = find_program("redis-sentinel")
 
 
 def version():

@@ -24,11 +24,13 @@ import subprocess
 import sys
 import threading
 import urllib.parse
-from pathlib import Path
 
+from tests.support.checkout import ROOT
 from tests.support.patience import patient, until
 
-SCRIPT = Path(__file__).resolve().parents[2] / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
+SCRIPT = ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
+# The stand-in for Azure Resource Manager.
+AZURE_SCRIPT = SCRIPT.with_name("azure_simulator.py")
 CODE = SCRIPT.with_name("graceful_azure_simulator")
 START_SECONDS = 30
 PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)

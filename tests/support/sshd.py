@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 
-SSHD = shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+from tests.support.processes import find_program
+
+SSHD = find_program("sshd")
 
 
 def make_keys(folder):

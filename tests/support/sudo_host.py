@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
 from tests.support import sshd
 from tests.support.patience import until
-from tests.support.ports import free_port
+from tests.support.ports import accepts, free_port
 
 PYTHON = "/usr/bin/python3"
 PASSWORD = "correct horse"
@@ -54,7 +53,7 @@ class SudoHost:
         mounts = "; ".join(f"mount --bind {etc}/{name} /etc/{name}" for name in FILES)
         command = ["unshare", "--mount", "sh", "-ec", mounts + '; exec "$@"', "sh", *sshd.command(folder, f"127.0.0.1:{port}")]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(lambda: _accepts(port), 5, "sshd")
+        until(lambda: accepts(port), 5, "sshd")
         self.variables = {
             "ansible_host": "127.0.0.1",
             "ansible_port": port,
@@ -70,11 +69,3 @@ class SudoHost:
         self.process.terminate()
         self.process.wait()
         shutil.rmtree(self.folder)
-
-
-def _accepts(port):
-    try:
-        with socket.create_connection(("127.0.0.1", port)):
-            return True
-    except OSError:
-        return False

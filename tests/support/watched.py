@@ -22,7 +22,7 @@ from tests.support.patience import patient, until
 from tests.support.programs import Job, Rulebook
 from tests.support.receiver import KEY, TOKEN, Awx, certificate
 
-ON_HOST = ("run", "awx", "eda", "file")
+KINDS = ("run", "awx", "eda", "file")
 PLAYBOOK = "/opt/graceful-azure/bin/ansible-playbook --inventory=/etc/graceful-azure/inventory.yml --extra-vars=target=web1 graceful.azure.handle_events"
 TOLD = "/var/lib/told/events.json"
 # What a user says of the hosts.

@@ -22,8 +22,9 @@ from pathlib import Path
 
 from tests.support import inventory, load
 from tests.support.haproxy import AGE, Haproxy
-from tests.support.patience import patient
-from tests.support.processes import Processes
+from tests.support.patience import patient, until
+from tests.support.ports import accepts
+from tests.support.processes import Processes, find_program
 from tests.support.simulator import Simulator, SimulatorError
 
 BACKEND_PROGRAM = Path(__file__).resolve().with_name("backend.py")
@@ -82,13 +83,6 @@ def reserve_port():
     return keeper
 
 
-def find_program(name, hint):
-    path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"]))
-    if not path:
-        raise WorldError("{0} was not found on PATH or in /usr/sbin. {1}".format(name, hint))
-    return path
-
-
 class World:
     """Web servers, HAProxy, simulator and load; and a record of what happens to them.
 
@@ -99,7 +93,9 @@ class World:
         self.folder = Path(folder)
         self.names = list(names)
         self.adapt = adapt
-        self.program = find_program("haproxy", "On Debian and Ubuntu: apt-get install haproxy")
+        self.program = find_program("haproxy")
+        if not self.program:
+            raise WorldError("haproxy was not found on PATH or in /usr/sbin. On Debian and Ubuntu: apt-get install haproxy")
         self.processes = Processes(self.folder)
         # The name of a socket may have 107 characters, and HAProxy adds to it. A path in the build folder may be longer.
         short = len(tempfile.gettempdir()) <= 50
@@ -180,18 +176,10 @@ class World:
         self.web[name] = self.processes.start(name, sys.executable, "-I", "-S", BACKEND_PROGRAM, "--name", name, "--port", self.port(name))
 
     def await_port(self, name):
-        deadline = time.monotonic() + patient(20)
-        trouble = "it does not listen"
-        while time.monotonic() < deadline:
-            try:
-                with socket.create_connection(("127.0.0.1", self.port(name)), 1) as connection:
-                    # To a port that nobody listens on yet, a socket may get connected with itself.
-                    if connection.getsockname() != connection.getpeername():
-                        return
-            except OSError as error:
-                trouble = error
-            time.sleep(0.05)
-        raise WorldError("{0} did not start: {1}. See {2}".format(name, trouble, self.folder / (name + ".log")))
+        try:
+            until(lambda: accepts(self.port(name)), 20, "it listens")
+        except AssertionError as error:
+            raise WorldError("{0} did not start: {1}. See {2}".format(name, error, self.folder / (name + ".log"))) from error
 
     def await_servers(self, seconds=20):
         """Waits until HAProxy has every server in service; what it had to wait for is for the caller to judge."""

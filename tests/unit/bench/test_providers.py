@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from tests.bench import proven, providers
-from tests.bench.providers import ON_HOST, TRAFFIC, Provider, Span
+from tests.bench.providers import KINDS, PROVIDERS, Provider, Span
 
-NGINX = next(provider for provider in TRAFFIC if provider.name == "nginx")
-HAPROXY = TRAFFIC[0]
-REBOOT, NO_NOTICE = ON_HOST[0], next(kind for kind in ON_HOST if not kind.notice)
+NGINX = next(provider for provider in PROVIDERS if provider.name == "nginx")
+HAPROXY = PROVIDERS[0]
+REBOOT, NO_NOTICE = KINDS[0], next(kind for kind in KINDS if not kind.notice)
 
 
 def request(start, backend="web1", outcome="ok", connection="new", door="load", seconds=0.0):
@@ -80,14 +80,14 @@ def rows_of(provider, kind, **failed):
 
 def test_the_page_has_a_line_for_each_event():
     rows = [{"part": "providers", "figures": {"machine": "2 cores"}}, {"part": "reboot", "what": "other", "ours": "", "ok": False}]
-    rows += [rows_of(provider, kind) for provider in TRAFFIC for kind in ON_HOST]
+    rows += [rows_of(provider, kind) for provider in PROVIDERS for kind in KINDS]
     text = proven.render(rows)
     assert "The machine: 2 cores." in text and "other" not in text and "not as it should be" not in text
-    for provider in TRAFFIC:
+    for provider in PROVIDERS:
         assert f"### {proven.NAMES[provider.name]}, 500 requests/s" in text
-    for kind in ON_HOST:
-        assert text.count(f"| {kind.name} | 3 | 0 | 0.0 s | 8.0 s | 1.0 s |") == len(TRAFFIC)
-    assert text.count("| nothing happens |") == len(TRAFFIC) and text.count("| 3 | 1 | 0.0 s | 9.0 s |") == 6 * (len(TRAFFIC) - 1)
+    for kind in KINDS:
+        assert text.count(f"| {kind.name} | 3 | 0 | 0.0 s | 8.0 s | 1.0 s |") == len(PROVIDERS)
+    assert text.count("| nothing happens |") == len(PROVIDERS) and text.count("| 3 | 1 | 0.0 s | 9.0 s |") == 6 * (len(PROVIDERS) - 1)
     assert text.count("| 3 | 1 of new, 0 of kept connections | 0.0 s | 9.0 s |") == 6
 
 
@@ -98,10 +98,10 @@ def test_what_was_missed_is_shown_and_nginx_tells_its_connections_apart():
 
 
 def test_the_sums_are_those_of_all_events_with_notice():
-    rows = [rows_of(provider, kind) for provider in TRAFFIC for kind in ON_HOST] + [rows_of(NGINX, REBOOT, lost=("new", "kept"))]
-    told = [kind for kind in ON_HOST if kind.name != "no notice"]
+    rows = [rows_of(provider, kind) for provider in PROVIDERS for kind in KINDS] + [rows_of(NGINX, REBOOT, lost=("new", "kept"))]
+    told = [kind for kind in KINDS if kind.name != "no notice"]
     lines = proven.sums(rows).splitlines()
-    assert len(lines) == 2 + len(TRAFFIC) and len(told) == len(ON_HOST) - 1
+    assert len(lines) == 2 + len(PROVIDERS) and len(told) == len(KINDS) - 1
     (nginx,), (haproxy,) = ([line for line in lines if line.startswith(f"| {name} |")] for name in ("nginx", "HAProxy"))
     with_impact = len([kind for kind in told if not kind.cancelled])
     assert haproxy == f"| HAProxy | {3 * len(told)} | 0 | {with_impact} of {3 * with_impact} | 1.0 to 1.0 s | 0 | 1 |"
@@ -118,4 +118,4 @@ def test_it_is_written_between_the_marks():
 
 
 def test_every_provider_has_a_name_on_the_page():
-    assert set(proven.NAMES) == {provider.name for provider in TRAFFIC} and all(isinstance(provider, Provider) for provider in TRAFFIC)
+    assert set(proven.NAMES) == {provider.name for provider in PROVIDERS} and all(isinstance(provider, Provider) for provider in PROVIDERS)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.bench import proven, sights, steps
-from tests.support.cluster_members import ON_HOST
+from tests.support.cluster_members import KINDS
 
 
 def run(drained=2.0, back=1.0, lost=0, longest_gap=None, **more):
@@ -101,7 +101,7 @@ def test_what_a_node_of_rabbitmq_writes_down(tmp_path):
 
 
 def test_each_type_has_a_sight_and_a_peer():
-    assert set(sights.SIGHTS) == set(ON_HOST) == {path.stem for path in steps.PEERS.glob("*.yml")}
+    assert set(sights.SIGHTS) == set(KINDS) == {path.stem for path in steps.PEERS.glob("*.yml")}
 
 
 @pytest.mark.parametrize("path", sorted(steps.PEERS.glob("*.yml")), ids=lambda path: path.stem)
@@ -116,7 +116,7 @@ def test_a_peer_uses_nothing_of_the_collection(path):
 
 def test_what_is_missing_for_a_type_is_told(monkeypatch):
     missing = pytest.mark.skipif(True, reason="no consul: apt-get install consul")
-    monkeypatch.setattr(ON_HOST["consul"], "needed", (missing,))
+    monkeypatch.setattr(KINDS["consul"], "needed", (missing,))
     monkeypatch.setattr(steps, "NEEDED", [])
     rows = steps.steps(SimpleNamespace(folder=None), ("consul",))
     assert [(row["what"], row["ours"]) for row in rows[1:]] == [("consul", "not run: no consul: apt-get install consul")]

@@ -17,7 +17,7 @@ from tests.support.model import Model, service
 NAMES = ("web1", "web2", "web3")
 HOSTS = st.sampled_from(NAMES)
 DELETING = ("Preempt", "Terminate")
-ON_HOST = ("Reboot", "Freeze", "Redeploy", *DELETING, "Teleport")
+TYPES = ("Reboot", "Freeze", "Redeploy", *DELETING, "Teleport")
 OUTSIDER = "vm_elsewhere"
 RULES = {
     "none": [],
@@ -81,7 +81,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(
         hosts=st.sets(HOSTS, min_size=1, max_size=2),
-        kind=st.sampled_from(ON_HOST),
+        kind=st.sampled_from(TYPES),
         notice=st.sampled_from([20, 300, 900]),
         late=st.booleans(),
         outside=st.sampled_from([(), (), (), (OUTSIDER,)]),

@@ -116,20 +116,20 @@ class Life:
         assert all(model.in_rotation(name) for name in model.names), "a host was left out"
 
 
-ON_HOST = {"waiting": (False, False), "killed": (True, False), "one step": (False, True)}
+KINDS = {"waiting": (False, False), "killed": (True, False), "one step": (False, True)}
 
 
-@pytest.mark.parametrize("kind", ON_HOST)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_life(seed, kind):
-    Life(seed, *ON_HOST[kind]).play()
+    Life(seed, *KINDS[kind]).play()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ON_HOST)
+@pytest.mark.parametrize("kind", KINDS)
 def test_many_lives(kind):
     for seed in range(8, 400):
         try:
-            Life(seed, *ON_HOST[kind]).play()
+            Life(seed, *KINDS[kind]).play()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
