@@ -25,6 +25,7 @@ from tests.support.checkout import BUILD, ROOT
 from tests.support.others import fetch
 from tests.support.patience import patient, until
 from tests.support.programs import Job
+from tests.support.simulator import SHORT
 
 # The last package with awx.awx, in the version of AWX that docs/run-it.md is about.
 PACKAGE = "ansible==12.3.0"
@@ -302,7 +303,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
 @pytest.mark.timeout(200)
 def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
     """Each pass a job of its own; together they see an event through."""
-    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
     outcomes = []
     while not outcomes or site.records():
         job = Job(tmp_path / str(len(outcomes)), site.inventory, temporary(site), target="web", handle_events_wait="false")

@@ -11,6 +11,7 @@ import pytest
 from tests.support.azure import ACKNOWLEDGE, NEEDED, SET, stand_in
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
+from tests.support.simulator import SHORT
 from tests.support.site import Site
 
 pytestmark = NEEDED
@@ -31,7 +32,7 @@ class SilentSite(Site):
         self.write_inventory({**wanted, **more}, **names)
 
     def reboot(self, **more):
-        return self.simulator.post_event(**{"EventType": "Reboot", "Resources": ["web1"], "NoticeSeconds": 600, "ImpactSeconds": 1, "SettleSeconds": 1, **more})
+        return self.simulator.post_event(**{"EventType": "Reboot", "Resources": ["web1"], "NoticeSeconds": 600, **SHORT, **more})
 
     def silence_service(self):
         self.simulator.fault({"Status": 400}, vm="web1")

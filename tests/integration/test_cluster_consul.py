@@ -22,6 +22,7 @@ from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
+from tests.support.simulator import SHORT
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
 pytestmark = [NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
@@ -370,7 +371,7 @@ class TestEvents:
 
     def test_one_after_the_other(self, bed, site):
         """web2 waits until web1 is back."""
-        events = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in ("web1", "web2")]
+        events = [site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2")]
         together = []
         process = site.start("handle_events", handle_events_timeout=patient(150))
         while process.poll() is None:
@@ -382,7 +383,7 @@ class TestEvents:
         assert "members of the consul cluster discovery go out one after the other" in run.output and site.records() == []
 
     def test_a_run_that_is_killed_is_continued(self, bed, site):
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events")
         until(lambda: is_ours(bed.cluster["web1"]), 100, "web1 is out")
         site.kill(process)

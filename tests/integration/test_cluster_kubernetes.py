@@ -18,13 +18,13 @@ from tests.support.cluster_site import see_one_of_two_events_gone
 from tests.support.kubernetes import NEEDED, Cluster
 from tests.support.module import PROGRAM, run_module
 from tests.support.patience import patient, until
+from tests.support.service import EVENT
+from tests.support.simulator import SHORT
 from tests.support.site import Site
 
 pytestmark = [NEEDED, pytest.mark.timeout(240)]
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 ANNOTATION = "graceful.azure/cordoned"
-SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 
 # The module, killed right before its n-th event of this kind whose arguments have this text: see PEP 578.
 KILLED = (

@@ -18,6 +18,7 @@ from tests.support.cluster_site import see_one_of_two_events_gone
 from tests.support.nodes import NODES
 from tests.support.pacemaker import NEEDS, PROGRAMS, Cluster
 from tests.support.patience import patient, until
+from tests.support.simulator import SHORT
 
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_pacemaker.py hold the same with recorded answers, in a second.
 pytestmark = [*NODES, NEEDS, pytest.mark.long, pytest.mark.timeout(300)]
@@ -284,7 +285,7 @@ class TestHandleEvents:
     def test_cancelled_and_two_in_a_row(self, ready, bed):
         """web2 waits until web1 is back. Its event is cancelled before."""
         first = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
-        second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
+        second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], **SHORT)
         third = None
         process = ready.start("handle_events", handle_events_timeout=patient(120))
         until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
@@ -293,7 +294,7 @@ class TestHandleEvents:
         assert run.status == 0, run.output
         assert "members of the pacemaker cluster ha go out one after the other" in run.output
         assert {run.event(event)["outcome"] for event in (first, second)} == {"completed"}
-        third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1, NoticeSeconds=600)
+        third = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600, **SHORT)
         process = ready.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}])
         until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         ready.simulator.cancel(third)
@@ -307,7 +308,7 @@ class TestHandleEvents:
         bed.settled()
 
     def test_a_controller_that_is_killed(self, ready, bed):
-        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = ready.start("handle_events")
         until(lambda: "graceful-azure-web1" in bed.cluster.constraints(bed.cluster["web2"]), 60, "the constraint is set")
         ready.kill(process)
@@ -325,7 +326,7 @@ class TestHandleEvents:
         duties = ready.duties({"name": "ha", "type": "pacemaker", "node": "none"})
         ready.write_inventory(web1={"ansible_python_interpreter": str(python), "graceful_azure_duties": duties})
         event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], NoticeSeconds=600)
-        other = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=1, SettleSeconds=1)
+        other = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], **SHORT)
         run = ready.run(handle_events_timeout=patient(45), graceful_azure_min_in_service=0)
         assert "Pacemaker (ha): " in run.event(event_id)["hosts"]["web1"]["reason"], run.output
         assert ready.simulator.event(event_id)["Approvals"] == [] and run.event(other)["outcome"] == "completed"

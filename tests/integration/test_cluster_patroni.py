@@ -23,10 +23,9 @@ from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.patroni import NEEDED, Cluster, Writers
 from tests.support.processes import descendants, kill
+from tests.support.service import EVENT
 
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
-
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 
 
 @pytest.fixture(name="cluster", scope="module")

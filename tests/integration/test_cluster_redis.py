@@ -20,10 +20,11 @@ from tests.support.module import run_module
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
 from tests.support.redis_sentinel import GROUP, NEEDED, SERVER, Sentinels, Writers
+from tests.support.service import EVENT
+from tests.support.simulator import SHORT
 
 pytestmark = [NEEDED, pytest.mark.timeout(300)]
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 # All that is told to servers while a master hands over, in order.
 CHANGES = [
     "CLIENT PAUSE 5000",
@@ -299,7 +300,7 @@ class TestEvents:
 
     @pytest.mark.timeout(400)
     def test_all_hosts_go_out_one_after_the_other(self, cluster, site, writers):
-        ids = [site.simulator.post_event(EventType="Reboot", Resources=[name], ImpactSeconds=1, SettleSeconds=1) for name in cluster.nodes]
+        ids = [site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in cluster.nodes]
         most = 0
         process = site.start("handle_events", handle_events_timeout=patient(300))
         while process.poll() is None and not all("Completed" in site.simulator.statuses(event_id) for event_id in ids):

@@ -11,6 +11,7 @@ import pytest
 from tests.support.cluster_bed import Bed, only
 from tests.support.nodes import NODES
 from tests.support.patience import patient, until
+from tests.support.simulator import SHORT
 from tests.support.slurm import NEEDS, PROGRAMS, Cluster
 
 # tests/unit/plugins/module_utils/test_cluster.py and test_cluster_slurm.py hold the same with recorded answers, in a second.
@@ -158,7 +159,7 @@ class TestHandleEvents:
     def test_an_event_waits_for_the_job(self, ready, bed, kind):
         job = bed.cluster.submit(20, "web1")
         until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"], 30)
-        event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], **SHORT)
         process = ready.start("handle_events", handle_events_timeout=patient(100))
         until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         approvals = []
@@ -182,7 +183,7 @@ class TestHandleEvents:
         bed.is_as_before()
 
     def test_a_controller_that_is_killed(self, ready, bed):
-        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = ready.start("handle_events")
         until(lambda: "DRAIN" in bed.cluster.state("web1"), 60, "web1 is drained")
         ready.kill(process)

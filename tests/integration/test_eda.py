@@ -24,6 +24,7 @@ from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.programs import Rulebook
 from tests.support.service import Service
+from tests.support.simulator import SHORT
 from tests.support.site import Site
 
 pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebook needs Java: apt-get install default-jre-headless")
@@ -160,7 +161,7 @@ def test_what_a_watcher_reports(site, start):
     assert [report("web1,web2", event_id, host=name, why="repeat") for name in ("web1", "web2") * 5] == [200] * 10
     until(lambda: site.simulator.event(event_id)["Approvals"], 90, "the event approved")
     # Nobody waits for the first.
-    other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], ImpactSeconds=1, SettleSeconds=1)
+    other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], **SHORT)
     assert report("web3", other) == 200
     until(lambda: is_over(site, other), 60, "the other event over")
     site.await_state("web3", "ready", 60)

@@ -21,13 +21,11 @@ from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.roles import pretend_systemctl, write_noting_tasks
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.site import Site, until_said
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
-
-SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 
 
 @pytest.fixture(name="four")
@@ -101,7 +99,7 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
     clients = threading.Thread(target=ask)
     clients.start()
     try:
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         run = site.run(handle_events_timeout=patient(12))
     finally:
         stopped.set()
@@ -123,7 +121,7 @@ def test_without_graceful_azure_ports_those_to_which_haproxy_leads_are_counted(s
     assert f"web1: clients are counted on port {port}, because lb1 sends requests there (graceful_azure_ports would choose others)" in run.output, run.output
     assert f"web2: clients are counted on port {other}, " in run.output
 
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     # HAProxy knows nothing of this client.
     with socket.create_connection(("127.0.0.1", port)):
         process = site.start("handle_events")

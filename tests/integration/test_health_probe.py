@@ -27,7 +27,7 @@ from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.site import Site, until_said
 from tests.support.web import Web
 from tests.support.world import reserve_port
@@ -247,7 +247,7 @@ def test_what_is_handed_over_first_may_make_the_answer_fail(make_site):
         leader = {"type": "tasks", "name": "leader", **{name: str(site.folder / f"{name}.yml") for name in ("out", "back")}}
         inventory["all"]["children"]["web"]["hosts"]["web1"]["graceful_azure_duties"].insert(0, leader)
         site.inventory.write_text(json.dumps(inventory))
-        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         run = site.run(handle_events_timeout=patient(60))
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
     assert len(site.simulator.event(event_id)["Approvals"]) == 1 and not file.exists() and not standby.exists()
@@ -309,7 +309,7 @@ def test_a_file_whose_record_is_gone_is_given_back(make_site):
 @pytest.mark.long
 def test_a_run_that_was_killed_is_continued(make_site):
     site = make_site()
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     killed = site.start("handle_events")
     until(lambda: site.fails("web1"), 60, "the health answer fails")
     site.kill(killed)

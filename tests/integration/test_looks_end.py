@@ -17,7 +17,7 @@ from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
 from tests.support.processes import descendants, helpers, is_running, marked_helpers
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -67,7 +67,7 @@ def test_no_look_outlives_its_run(site, monkeypatch, way, end):
 def test_an_event_of_one_host_is_acted_on_at_once(site):
     """Whose own look sees it; the other host's look would last for most of a minute."""
     process = waiting_run(site)
-    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], **SHORT)
     began = time.monotonic()
     site.await_state("web1", "drain", 30)
     assert time.monotonic() - began < min(patient(20), 38)

@@ -19,6 +19,7 @@ from tests.support.module import run_module
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
+from tests.support.simulator import SHORT
 from tests.support.site import Site
 
 pytestmark = NEEDED
@@ -61,7 +62,7 @@ def make_site(tmp_path):
 
 
 def test_a_reboot_is_seen_through(site):
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     process = site.start("handle_events")
     until(lambda: site.is_out("web1"), 60, "web1 out")
     assert not site.is_out("web2")
@@ -76,7 +77,7 @@ def test_a_reboot_is_seen_through(site):
 
 def test_one_request_is_one_reason(site):
     """It is a connection of nginx, a client of a former worker, and a connection to the host's port."""
-    site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     # Longer than a look waits.
     seconds = patient(9)
     url = f"http://127.0.0.1:{site.door}/?{seconds}"

@@ -21,10 +21,10 @@ import yaml
 from tests.support.nodes import NODES, Nodes, needs
 from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
 from tests.support.patience import patient, until
+from tests.support.simulator import SHORT
 
 pytestmark = pytest.mark.timeout(240)
 
-SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 POSTGRESQL = next((path for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True) if (path / "initdb").exists()), None)
 
 # It takes one job after the other, unless it is paused. A job goes on until there is a file "finish".
@@ -79,12 +79,7 @@ print(sent, sent - len(answered))
 def started(site, event_id, seconds=150):
     """A run that has approved the event."""
     process = site.start("handle_events", handle_events_timeout=patient(400))
-    try:
-        until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, seconds, "approved")
-        assert process.poll() is None
-    except AssertionError as error:
-        process.terminate()
-        raise AssertionError(f"{error}\n{process.communicate(timeout=patient(30))[0]}") from error
+    site.reach(process, lambda: site.simulator.event(event_id)["Approvals"], "approved", seconds)
     return process
 
 

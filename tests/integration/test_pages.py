@@ -25,6 +25,7 @@ from tests.support.others import fetch
 from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
 from tests.support.patience import until
 from tests.support.receiver import certificate
+from tests.support.simulator import SHORT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
@@ -114,7 +115,7 @@ def test_schedules(guest, terminal):
         write(guest, path, text)
 
     def freeze():
-        event_id = guest.event(EventType="Freeze", ImpactSeconds=1, SettleSeconds=1)
+        event_id = guest.event(EventType="Freeze", **SHORT)
         return lambda: [event for event in json.loads(guest.bed("events")) if event["EventId"] == event_id and event["EventStatus"] == "Completed"]
 
     timer = terminal("timer")

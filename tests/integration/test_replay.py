@@ -12,12 +12,14 @@ import re
 import pytest
 from ansible_collections.graceful.azure.plugins.plugin_utils._replay import read_pass, replay
 
+from tests.support.simulator import SHORT
+
 pytestmark = pytest.mark.timeout(300)
 
 
 def test_every_pass_of_a_run_is_decided_as_the_run_did(site):
     journal = site.folder / "journal"
-    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
     run = site.run(handle_events_journal=str(journal))
     assert run.status == 0, run.output
 

@@ -17,6 +17,7 @@ from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import until
 from tests.support.playbook import Playbook
 from tests.support.processes import command_of, descendants
+from tests.support.simulator import SHORT
 
 pytestmark = NEEDS
 
@@ -36,7 +37,7 @@ def wait(tmp_path, host):
 
     def start(looks=3, **args):
         seen = len(host.simulator.requests())
-        event_id = host.simulator.post_event(Resources=["vm-1"], NoticeSeconds=None, ImpactSeconds=1, SettleSeconds=1)
+        event_id = host.simulator.post_event(Resources=["vm-1"], NoticeSeconds=None, **SHORT)
         tasks = [
             # Opens the connection that later tasks share, as any play does.
             {"name": "before", "ansible.builtin.ping": {}},

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.checkout import BUILD
 from tests.support.patience import patient
+from tests.support.simulator import SHORT
 from tests.support.windows.inventory import fetch_collections, shape, surroundings
 from tests.support.windows.mixed import OFF_DUTY, ON_DUTY, Mixed
 
@@ -29,7 +30,7 @@ def mixed(tmp_path, monkeypatch):
 @pytest.mark.long
 def test_an_event_of_both_kinds_of_hosts(mixed):
     """In make test, a run of tests/chaos/test_chaos.py does so that is killed, and whose metadata service errs."""
-    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], **SHORT)
     run = mixed.site.run()
     assert run.status == 0, run.output
     event = run.event(event_id)
@@ -157,7 +158,7 @@ def test_behind_a_health_probe(mixed, answer):
     with_health(mixed)
     mixed.write({**PROBED, **ANSWERS[answer]})
     on_duty = mixed.duties("win1")
-    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], **SHORT)
     run = mixed.site.run()
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
     down = {**OFF_DUTY, "Answer": "Stopped" if answer == "service" else "Running", "Health": "Stopped" if answer == "iis_site" else "Started"}
@@ -173,7 +174,7 @@ def test_a_health_site_that_is_not_there(mixed):
     """Nothing is changed and nothing is approved; the run says which site it is."""
     mixed.write({**PROBED, **ANSWERS["iis_site"]})
     before = mixed.duties("win1")
-    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, ImpactSeconds=1, SettleSeconds=1)
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1"], NoticeSeconds=25, **SHORT)
     run = mixed.site.run(handle_events_timeout=patient(100))
     assert run.status != 0 and "IIS has no site Health (option iis_site)." in run.output, run.output
     assert mixed.simulator.event(event_id)["Approvals"] == [] and mixed.duties("win1") == before
@@ -222,7 +223,7 @@ def test_faults_of_one_host(mixed, fault):
             state["terse"] = True
     # What cannot be prepared for starts by itself.
     notice = 40 if fault in ("denied", "damaged") else 900
-    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=notice, ImpactSeconds=1, SettleSeconds=1)
+    event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["win1", "win2"], NoticeSeconds=notice, **SHORT)
     run = mixed.site.run(handle_events_timeout=patient(150))
     approvals = mixed.simulator.event(event_id)["Approvals"]
     if notice == 900:

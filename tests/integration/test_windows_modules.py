@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.patience import patient, until
 from tests.support.playbook import Playbook
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.windows.inventory import fetch_collections, surroundings, variables
 from tests.support.windows.model import ModelledHost
 
@@ -57,7 +57,7 @@ def test_a_wait_survives_the_reboot(playbook, simulator, host):
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_roles_alone(playbook, simulator, host):
-    event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], ImpactSeconds=1, SettleSeconds=1)
+    event_id = simulator.post_event(EventType="Reboot", Resources=["win1"], **SHORT)
     given = {
         "graceful_azure_duties": [
             {"type": "health_probe", "action": "iis_site", "iis_site": "Health", "interval": 1, "threshold": 1, "margin": 0},

@@ -21,13 +21,12 @@ from tests.support.module import run_module
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import patient
 from tests.support.playbook import Playbook
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.site import Site
 
 # A machine that has much else to do takes minutes for a run of seconds, and the environment is made first.
 pytestmark = pytest.mark.timeout(environments.MAKE_SECONDS + 300)
 
-SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 LOOKUP = "graceful.azure.scheduled_events_wait"
 
 every_core = pytest.mark.parametrize("core", [pytest.param(minor, marks=pytest.mark.long) for minor in environments.CORES])
@@ -218,7 +217,7 @@ def make_far(tmp_path_factory):
 @NEEDS[1]
 @every_core
 def test_a_wait_across_a_reboot(tmp_path, far, programs):
-    event_id = far.simulator.post_event(Resources=["vm-1"], NoticeSeconds=None, ImpactSeconds=1, SettleSeconds=1)
+    event_id = far.simulator.post_event(Resources=["vm-1"], NoticeSeconds=None, **SHORT)
     seen = len(far.simulator.requests())
     playbook = Playbook(tmp_path, {"far": far.variables}, ansible_python_interpreter=str(programs / "python"))
     tasks = [

@@ -20,13 +20,12 @@ from tests.support.ports import free_port
 from tests.support.pretended_slurm import idle, pretend
 from tests.support.receiver import TOKEN, Webhook
 from tests.support.roles import SYSTEMCTL
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.site import Site
 from tests.support.watcher import Watcher, noted, noting
 
 pytestmark = pytest.mark.timeout(2 * environments.MAKE_SECONDS + 300)
 
-SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 # The work of these is done on the controller.
 NOT_ON_HOSTS = {
     "alone",

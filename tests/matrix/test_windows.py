@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.matrix import environments
+from tests.support.simulator import SHORT
 from tests.support.windows.inventory import fetch_collections, surroundings
 from tests.support.windows.mixed import OFF_DUTY, Mixed
 
@@ -23,7 +24,7 @@ def test_an_event_of_both_kinds_of_hosts(tmp_path, monkeypatch, core):
         monkeypatch.setenv(name, value)
     mixed = Mixed(tmp_path, python=programs / "python", programs=programs)
     try:
-        event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], **SHORT)
         run = mixed.site.run()
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
         assert mixed.seen[event_id, "Started"]["win1"] == OFF_DUTY

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from tests.support.azure import MEMBERS, POOL, stand_in
+from tests.support.simulator import SHORT
 from tests.support.site import Site
 
 ADDRESS = {"web1": "a", "web2": "d"}
@@ -34,7 +35,7 @@ class AzureSite(Site):
         return {"type": "azure_load_balancer", "pool": POOL, "address": "{{ azure_name }}", **self.azure.access(), **more}
 
     def reboot(self, *names, **more):
-        return self.simulator.post_event(**{"EventType": "Reboot", "Resources": list(names), "ImpactSeconds": 1, "SettleSeconds": 1, **more})
+        return self.simulator.post_event(**{"EventType": "Reboot", "Resources": list(names), **SHORT, **more})
 
     def is_as_found(self):
         return self.azure.members() == MEMBERS and self.azure.balancer()["tags"] == {"owner": "me"}

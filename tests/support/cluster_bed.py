@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 
 from tests.support.module import run_module
-
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
+from tests.support.service import EVENT
 
 
 class Bed:

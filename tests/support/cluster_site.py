@@ -20,7 +20,6 @@ import pytest
 
 from tests.support.module import PROGRAM
 from tests.support.patience import patient, until
-from tests.support.processes import kill_all
 from tests.support.site import Site
 
 NEEDED = [
@@ -77,19 +76,15 @@ def see_one_of_two_events_gone(site, name, is_out):
     def reads():
         return sum(request["Method"] == "GET" and request["Vm"] == name for request in site.simulator.requests())
 
-    def reached(condition, what):
-        until(lambda: condition() or process.poll() is not None, 100, what)
-        assert process.poll() is None, site.finish(process).output
-
     first = site.simulator.post_event(EventType="Reboot", Resources=[name], NoticeSeconds=600)
     process = site.start("handle_events", graceful_azure_rules=[{"name": "wait", "when": "event_type == 'Reboot'", "action": "prepare"}])
-    reached(is_out, f"{name} is out")
+    site.reach(process, is_out, f"{name} is out")
     second = site.simulator.post_event(EventType="Freeze", Resources=[name], NoticeSeconds=600, ImpactSeconds=None, SettleSeconds=1)
-    reached(lambda: "Started" in site.simulator.statuses(second), "the second event is approved")
+    site.reach(process, lambda: "Started" in site.simulator.statuses(second), "the second event is approved")
     assert holders() == [{first, second}] and is_out()
     site.simulator.cancel(first)
     before = reads()
-    reached(lambda: reads() > before + 4, "the run has seen that the first event is gone")
+    site.reach(process, lambda: reads() > before + 4, "the run has seen that the first event is gone")
     assert second in holders()[0] and is_out()
     site.simulator.complete(second)
     run = site.finish(process)
@@ -135,18 +130,11 @@ class ClusterSite(Site):
         time.sleep(1)
         self.nodes[name].start()
 
-    def _await(self, process, condition, what):
-        try:
-            until(lambda: condition() or process.poll() is not None, 100, what)
-        except AssertionError as error:
-            kill_all(process.pid)
-            raise AssertionError(f"{error}\n{process.communicate()[0]}") from None
-
     def see_through(self, kind, name, impact, **more):
         """One event of a host from its notice to its end. Returns the run and the event's id."""
         event_id = self.simulator.post_event(EventType=kind, Resources=[name], ImpactSeconds=None, SettleSeconds=1)
         process = self.start("handle_events", **{"handle_events_timeout": patient(150), **more})
-        self._await(process, lambda: "Started" in self.simulator.statuses(event_id), "the event is started")
+        self.reach(process, lambda: "Started" in self.simulator.statuses(event_id), "the event is started")
         impact(name)
         self.simulator.complete(event_id)
         run = self.finish(process)
@@ -173,7 +161,7 @@ class ClusterSite(Site):
         """An event that is cancelled when the host is out."""
         event_id = self.simulator.post_event(EventType="Reboot", Resources=[name])
         process = self.start("handle_events", graceful_azure_rules=[{"name": "wait", "action": "prepare"}], **{"handle_events_timeout": patient(150), **more})
-        self._await(process, is_out, f"{name} is out")
+        self.reach(process, is_out, f"{name} is out")
         self.simulator.cancel(event_id)
         run = self.finish(process)
         assert run.status == 0, run.output

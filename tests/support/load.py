@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import csv
 import json
+import os
 import signal
 import sys
 import time
@@ -27,6 +28,8 @@ OK = "ok"
 NEW_EVERY = 3
 SLOW_EVERY = 13
 IDLE_SECONDS = 5.0
+# No report is longer.
+REPORT_BYTES = 400
 # After how long a good server answers: see backend.py.
 DUE = {"fast": 0.0, "slow": 2.0, "long": 4.0}
 
@@ -47,6 +50,14 @@ def read_requests(path):
         row["start"] = float(row["start"])
         row["seconds"] = float(row["seconds"])
     return rows
+
+
+def read_reports(path, most):
+    """What a load last said on standard output, which lies in a file: so many reports at most."""
+    with open(path, "rb") as stream:
+        cut = stream.seek(max(0, stream.seek(0, os.SEEK_END) - most * REPORT_BYTES))
+        lines = stream.read().splitlines(keepends=True)[1 if cut else 0 :]
+    return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"\n")][-most:]
 
 
 def longest_gap(moments):

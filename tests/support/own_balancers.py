@@ -21,19 +21,18 @@ from tests.support import backend, load, sshd
 from tests.support.checkout import BUILD
 from tests.support.inventory import LOCAL, state_dir
 from tests.support.others import unpack
-from tests.support.pages import example
+from tests.support.own_steps import write_example
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes, find_program
-from tests.support.simulator import Simulator
-from tests.support.site import Site
+from tests.support.site import Playbooks
 
 NAMES = ("web1", "web2", "web3")
 RATE, LIMIT = 40, 10
 START_SECONDS = 20
 
 
-class OwnBalancer(Site):
+class OwnBalancer(Playbooks):
     """A site behind a balancer of one example. A subclass starts the balancer, and knows how to ask it.
 
     ``here`` are the texts of its files that are other ones here, such as addresses.
@@ -46,22 +45,16 @@ class OwnBalancer(Site):
     more = ()  # of each web server
 
     def __init__(self, folder, ports=None):
-        self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
-        self.names, self.listeners, self.haproxy, self.processes = list(NAMES), {}, None, []
+        super().__init__(folder, NAMES, "inventory.yml")
         self.world = Processes(folder)
         self.ports = ports or {name: free_port() for name in NAMES}
         self.door = free_port()
         self.here = {}
         self.webs = {}
-        self.simulator = Simulator(list(NAMES))
-        self.inventory = folder / "inventory.yml"
 
     def prepare(self):
         """Writes the example's files, starts all, and waits until a request is answered."""
-        for name, text in self.files().items():
-            path = self.folder / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(text)
+        write_example(self.folder, self.example, self.here)
         inventory = yaml.safe_load(self.inventory.read_text())
         for name, own in inventory["web"]["hosts"].items():
             own.update(LOCAL, graceful_azure_imds_url=self.simulator.urls[name], **state_dir(self.folder, name), **self.variables(name))
@@ -72,14 +65,6 @@ class OwnBalancer(Site):
         self.start_balancer()
         self.load = self.world.start("load", *self.client, *load.command(self.door, RATE, LIMIT, self.folder / "requests.csv", self.front))
         until(lambda: self.answered() > 20, START_SECONDS, "the load is answered")
-
-    def files(self):
-        """The files of the example, as they are but for what is elsewhere here."""
-        found = example(self.example)
-        for name in found:
-            for there, here in self.here.items():
-                found[name] = found[name].replace(there, here)
-        return found
 
     def variables(self, name):
         """Of a machine in the inventory, besides those of the example."""
@@ -112,8 +97,7 @@ class OwnBalancer(Site):
 
     def answered(self):
         """How many requests have been answered so far."""
-        told = re.findall(r'"requests": ([0-9]+), "failed": ([0-9]+)', (self.folder / "load.log").read_text())
-        return int(told[-1][0]) - int(told[-1][1]) if told else 0
+        return sum(sum(report["answers"].values()) for report in load.read_reports(self.folder / "load.log", 1))
 
     def requests(self):
         """Ends the load; the records of all requests."""
@@ -121,11 +105,8 @@ class OwnBalancer(Site):
         return load.read_requests(self.folder / "requests.csv")
 
     def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                self.kill(process)
+        super().close()
         self.world.close()
-        self.simulator.close()
 
 
 class Apache(OwnBalancer):

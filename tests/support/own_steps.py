@@ -6,15 +6,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import yaml
 
 from tests.support import pages
 from tests.support.inventory import LOCAL, state_dir
 from tests.support.playbook import Playbook
-from tests.support.simulator import Simulator
-from tests.support.site import Site
+from tests.support.site import Playbooks
 
 
 def files_of_example(example, here=None):
@@ -57,24 +54,14 @@ class OwnFiles:
         return [done[f"said_{number}"]["msg"] is True for number in range(len(ways))]
 
 
-class OwnStep(Site):
+class OwnStep(Playbooks):
     """A site whose hosts are those of the example's inventory."""
 
     def __init__(self, folder, example, here=None):
-        self.folder, self.python, self.program = folder, sys.executable, "ansible-playbook"
-        self.listeners, self.haproxy, self.processes = {}, None, []
         write_example(folder, example, here)
-        self.inventory = folder / "inventory.yml"
-        inventory = yaml.safe_load(self.inventory.read_text())
-        self.names = list(inventory["web"]["hosts"])
-        self.simulator = Simulator(self.names)
+        inventory = yaml.safe_load((folder / "inventory.yml").read_text())
+        super().__init__(folder, inventory["web"]["hosts"], "inventory.yml")
         for name, own in inventory["web"]["hosts"].items():
             own.clear()
             own.update(LOCAL, graceful_azure_imds_url=self.simulator.urls[name], **state_dir(folder, name))
         self.inventory.write_text(yaml.safe_dump(inventory, sort_keys=False))
-
-    def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                self.kill(process)
-        self.simulator.close()

@@ -12,6 +12,7 @@ import time
 
 from tests.support.serving import Handler, Serving
 
+EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 DATE = "Mon, 19 Sep 2016 18:14:47 GMT"
 
 
@@ -35,7 +36,7 @@ def document(*events, incarnation=5):
     return {"DocumentIncarnation": incarnation, "Events": list(events)}
 
 
-def event(event_id="602d9444-d2cd-49c7-8624-8643e7171297", **fields):
+def event(event_id=EVENT, **fields):
     """An event in the shape of the newest version; a field that is None is left out."""
     whole = {
         "EventId": event_id,

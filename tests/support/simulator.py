@@ -33,6 +33,8 @@ SCRIPT = ROOT / "roles" / "imds_simulator" / "files" / "imds_simulator.py"
 AZURE_SCRIPT = SCRIPT.with_name("azure_simulator.py")
 CODE = SCRIPT.with_name("graceful_azure_simulator")
 START_SECONDS = 30
+# Of an event whose impact is soon over.
+SHORT = {"ImpactSeconds": 1, "SettleSeconds": 1}
 PYTHON = os.environ.get("IMDS_SIMULATOR_PYTHON", sys.executable)
 
 

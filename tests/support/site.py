@@ -18,7 +18,7 @@ from tests.support.inventory import LOCAL, behind_haproxy, state_dir, web_host, 
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import kill_all
-from tests.support.simulator import Simulator
+from tests.support.simulator import SHORT, Simulator
 from tests.support.web import Web
 
 RUN_SECONDS = 180
@@ -38,40 +38,19 @@ class Run:
         return found
 
 
-class Site:
-    """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known.
+class Playbooks:
+    """Runs playbooks against an ``inventory``, which whoever makes this writes into the folder, and hosts of these ``names`` with a metadata service each.
 
-    ``python`` is what runs on the hosts, ``programs`` the folder of the ansible-playbook that runs, by default the first on PATH.
+    ``programs``: the folder of the ansible-playbook that runs, by default the first on PATH.
     """
 
-    def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",), python=sys.executable, programs=None):
+    def __init__(self, folder, names, inventory="inventory.json", programs=None):
         self.folder = folder
-        self.python = str(python)
-        self.program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
         self.names = list(names)
-        # No connection stays open where nobody asks: a drained host has none.
-        self.listeners = {name: Web("HTTP/1.0") for name in names}
-        self.simulator = Simulator(list(names))
-        servers = "".join(f"  server {name} 127.0.0.1:{listener.port}\n" for name, listener in self.listeners.items())
-        proxy = folder / "proxy"
-        proxy.mkdir()
-        self.haproxy = Haproxy(proxy, f"frontend in\n  bind unix@{proxy}/front.sock\n  default_backend www\nbackend www\n{servers}")
-        self.inventory = folder / "inventory.json"
-        self.write_inventory(variables or {}, balancers)
+        self.inventory = folder / inventory
+        self.program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
         self.processes = []
-
-    def duties(self, *others, **options):
-        """What a host hands over: HAProxy with these options, and then the others, which wait until the host is idle."""
-        return [{**behind_haproxy(self.haproxy.socket), **options}, *others]
-
-    def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
-        hosts = {
-            name: {**web_host(self.folder, name, self.simulator.urls[name], listener.port), **of_hosts.get(name, {})}
-            for name, listener in self.listeners.items()
-        }
-        machines = {name: {**state_dir(self.folder, name), **of_hosts.get(name, {})} for name in balancers}
-        everybody = {**LOCAL, "ansible_python_interpreter": self.python}
-        write_inventory(self.inventory, hosts, self.duties(hosts=list(balancers)), machines, variables, everybody)
+        self.simulator = Simulator(self.names)
 
     def start(self, playbook, *arguments, log=None, **variables):
         """Start a playbook of the collection, or that of a path. C(log): a file for what it prints, which is kept for ``finish`` otherwise."""
@@ -97,15 +76,58 @@ class Site:
         kill_all(process.pid)
         process.communicate()
 
-    def admin_states(self):
-        return {name: {0: "ready", 1: "maint", 8: "drain"}.get(self.haproxy.flags("www", name)[0]) for name in self.names}
+    def reach(self, process, condition, what, seconds=100):
+        """Until the condition holds while a playbook runs. What that has said is the test's failure."""
+        try:
+            until(lambda: condition() or process.poll() is not None, seconds, what)
+            assert process.poll() is None, f"it has ended before this: {what}"
+        except AssertionError as error:
+            kill_all(process.pid)
+            raise AssertionError(f"{error}\n{process.communicate()[0]}") from None
 
     def records(self):
         return sorted(path for path in (self.folder / "state").glob("*/*.json"))
 
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                self.kill(process)
+        self.simulator.close()
+
+
+class Site(Playbooks):
+    """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known. ``python`` is what runs on the hosts."""
+
+    def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",), python=sys.executable, programs=None):
+        super().__init__(folder, names, programs=programs)
+        self.python = str(python)
+        # No connection stays open where nobody asks: a drained host has none.
+        self.listeners = {name: Web("HTTP/1.0") for name in names}
+        servers = "".join(f"  server {name} 127.0.0.1:{listener.port}\n" for name, listener in self.listeners.items())
+        proxy = folder / "proxy"
+        proxy.mkdir()
+        self.haproxy = Haproxy(proxy, f"frontend in\n  bind unix@{proxy}/front.sock\n  default_backend www\nbackend www\n{servers}")
+        self.write_inventory(variables or {}, balancers)
+
+    def duties(self, *others, **options):
+        """What a host hands over: HAProxy with these options, and then the others, which wait until the host is idle."""
+        return [{**behind_haproxy(self.haproxy.socket), **options}, *others]
+
+    def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
+        hosts = {
+            name: {**web_host(self.folder, name, self.simulator.urls[name], listener.port), **of_hosts.get(name, {})}
+            for name, listener in self.listeners.items()
+        }
+        machines = {name: {**state_dir(self.folder, name), **of_hosts.get(name, {})} for name in balancers}
+        everybody = {**LOCAL, "ansible_python_interpreter": self.python}
+        write_inventory(self.inventory, hosts, self.duties(hosts=list(balancers)), machines, variables, everybody)
+
+    def admin_states(self):
+        return {name: {0: "ready", 1: "maint", 8: "drain"}.get(self.haproxy.flags("www", name)[0]) for name in self.names}
+
     def see_a_reboot_through(self):
         """A Reboot of web1 from notice to the end: approved once, and everything as it was."""
-        event_id = self.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=1, SettleSeconds=1)
+        event_id = self.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         run = self.run()
         assert run.status == 0, run.output
         assert run.event(event_id)["outcome"] == "completed"
@@ -119,10 +141,7 @@ class Site:
         until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
 
     def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                self.kill(process)
-        self.simulator.close()
+        super().close()
         self.haproxy.stop()
         for listener in self.listeners.values():
             listener.close()

@@ -10,8 +10,6 @@ the inventory. There are no threads: whoever uses the world calls tick() some tw
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import socket
@@ -33,8 +31,6 @@ REQUESTS_PER_SECOND = 240
 # HAProxy gives up on a server after 3 s and says so; a client that has heard nothing after 4 s has gone.
 REQUEST_LIMIT = 4.0
 TICK = 0.05
-# No report of the load is longer.
-REPORT_BYTES = 400
 
 BACKEND = "web"
 
@@ -199,10 +195,7 @@ class World:
 
     def load_reports(self, most):
         """What the load last said of itself, once a second: the time, and until then requests, failed, and the good answers of each backend."""
-        with open(self.load_file.with_suffix(".log"), "rb") as stream:
-            cut = stream.seek(max(0, stream.seek(0, os.SEEK_END) - most * REPORT_BYTES))
-            lines = stream.read().splitlines(keepends=True)[1 if cut else 0 :]
-        return [json.loads(line) for line in lines if line.startswith(b"{") and line.endswith(b"\n")][-most:]
+        return load.read_reports(self.load_file.with_suffix(".log"), most)
 
     def load_so_far(self):
         """What the load says of itself: requests and failed."""

@@ -12,15 +12,12 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms import windows_modules
 
 from tests.support.calls import load_calls
+from tests.support.killed import Killed
 from tests.support.windows.documented import mistakes_in, options_of
 from tests.support.windows.inventory import COLLECTIONS
 from tests.support.windows.model import Unreachable, answer
 
 load_calls()
-
-
-class Killed(BaseException):
-    """The controller is killed."""
 
 
 class Action:

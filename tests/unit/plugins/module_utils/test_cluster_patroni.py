@@ -15,9 +15,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni im
 from ansible_collections.graceful.azure.plugins.module_utils._duties import cluster as duties
 
 from tests.support.calls import ScriptedMachine, call
+from tests.support.service import EVENT
 
 URL = "http://127.0.0.1:8008"
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 REST = {"api_url": "http://127.0.0.1:22922/patroni", "host": "127.0.0.1", "port": 22921}
 CLUSTER = {
     "members": [

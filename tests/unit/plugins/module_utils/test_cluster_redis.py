@@ -18,8 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis impo
 
 from tests.support.calls import ScriptedMachine, call
 from tests.support.checkout import ROOT
+from tests.support.service import EVENT
 
-EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 HERE = ("127.0.0.1", 6379)
 SENTINEL = ("127.0.0.1", 26379)
 # Sentinel knows the servers by other addresses than the one by which this host reaches its own.
