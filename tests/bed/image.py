@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 from pathlib import Path
-
-from tests.support.checkout import alone
 
 SUITE = "bookworm"
 PACKAGES = (
@@ -44,7 +43,9 @@ def image(folder, more=()):
     """The path of the image, with more packages where some are named, which is built when it is not there yet. It is never written to afterwards."""
     recipe = hashlib.sha256(Path(__file__).read_bytes() + " ".join(more).encode()).hexdigest()[:12]
     path = folder / f"image-{recipe}"
-    with alone(folder / "image.lock"):
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "image.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
             print(f"building {path} (half a minute)", flush=True)
             unfinished = folder / "unfinished"

@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.bench import proven
 from tests.bench.stage import StageError
 from tests.support import load, playbook
 from tests.support.checkout import ROOT
 from tests.support.guests import Guests
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.simulator import SimulatorError
 
 SCENARIOS = ROOT / "extensions" / "molecule"
@@ -171,12 +172,7 @@ class Bed:
     # Events
 
     def until(self, condition, what, seconds=PATIENCE):
-        deadline = time.monotonic() + patient(seconds)
-        while not (found := condition()):
-            if time.monotonic() > deadline:
-                raise StageError(f"{self.provider.name}: {what} did not come within {seconds:.0f} s")
-            time.sleep(0.2)
-        return found
+        until(condition, seconds, f"{self.provider.name}: {what}", pause=0.2)
 
     def announce(self, kind, **fields):
         """A new event, and when it was visible."""
@@ -295,11 +291,11 @@ def last_new(span, rows, log):
 
 def words(figures, provider, control=False):
     """One event in words."""
-    said = f"{failed_words(figures, provider)} of {figures['requests']:,} failed, longest pause {seconds(figures['longest_pause'])}"
+    said = f"{failed_words(figures, provider)} of {figures['requests']:,} failed, longest pause {proven.seconds(figures['longest_pause'])}"
     if figures["out"] is not None:
-        said += f", out for {seconds(figures['out'])}"
+        said += f", out for {proven.seconds(figures['out'])}"
     if not control and figures["last_new"] is not None:
-        said += f", the last new {'connection' if provider.front in ('probe', 'azure') else 'request'} after {seconds(figures['last_new'])}"
+        said += f", the last new {'connection' if provider.front in ('probe', 'azure') else 'request'} after {proven.seconds(figures['last_new'])}"
     return said
 
 
@@ -307,10 +303,6 @@ def failed_words(figures, provider):
     if provider.name == NO_KEPT and figures["failed"]:
         return f"{figures['failed_new']} (new connections) and {figures['failed_kept']} (kept open)"
     return f"{figures['failed']}"
-
-
-def seconds(value):
-    return "-" if value is None else f"{value:.1f} s"
 
 
 def is_right(kind, figures, provider):
@@ -389,6 +381,6 @@ def providers(stage):
         try:
             rows, rate = of_provider(stage, provider, rate, highest=provider.name == "haproxy")
             told += rows
-        except (StageError, SimulatorError, OSError, subprocess.SubprocessError, pytest.fail.Exception) as failure:
+        except (StageError, AssertionError, SimulatorError, OSError, subprocess.SubprocessError, pytest.fail.Exception) as failure:
             told.append({"what": provider.name, "ours": str(failure), "peer": "", "ok": False})
     return told

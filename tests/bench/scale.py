@@ -26,11 +26,11 @@ import uuid
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from tests.support import playbook, sshd
+from tests.bench.stage import StageError
+from tests.support import patience, playbook, sshd
 from tests.support.checkout import BUILD, ROOT
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import behind_haproxy, state_dir, write_inventory
-from tests.support.patience import patient
 from tests.support.ports import free_port
 from tests.support.processes import cpu_seconds, kill, marked
 from tests.support.simulator import Simulator
@@ -49,10 +49,6 @@ NOTICE = timedelta(minutes=15)
 # Where no metadata service is.
 NOBODY = "http://127.0.0.1:9"
 MARK = "BENCH_MARK"
-
-
-class ScaleError(Exception):
-    """The hosts could not be set up; the text says why."""
 
 
 class Hosts:
@@ -92,7 +88,7 @@ class Hosts:
     def _start_sshds(self, closing):
         """The port of each address. One sshd listens on so many at most."""
         if not sshd.SSHD:
-            raise ScaleError("no sshd: apt-get install openssh-server")
+            raise StageError("no sshd: apt-get install openssh-server")
         sshd.make_keys(self.folder)
         addresses = [*self.addresses.values(), BALANCER]
         ports = {}
@@ -139,7 +135,7 @@ class Hosts:
         finally:
             process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patient(10))
+                process.wait(patience.patient(10))
             self._end_all()
             process.wait()
             shutil.rmtree(control, ignore_errors=True)
@@ -165,11 +161,10 @@ class Hosts:
 
 
 def until(condition, what):
-    deadline = time.monotonic() + patient(PATIENCE)
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ScaleError(f"{what}: not within {PATIENCE:.0f} s")
-        time.sleep(0.02)
+    try:
+        patience.until(condition, PATIENCE, what, pause=0.02)
+    except AssertionError as error:
+        raise StageError(str(error)) from error
 
 
 def lines(path):
@@ -233,7 +228,7 @@ def one_size(folder, count, forks, kind=Hosts):
         with journal.open(encoding="utf-8") as stream:
             silent = [name for name, seen in json.loads(stream.readlines()[1])["world"]["hosts"].items() if not seen.get("reached")]
         if silent:
-            raise ScaleError(f"not reached: {', '.join(silent)}")
+            raise StageError(f"not reached: {', '.join(silent)}")
         spent, first = hosts.cpu(), lines(journal)
         until(lambda: lines(journal) >= first + PASSES, f"{PASSES} passes")
         spent = (hosts.cpu() - spent) / PASSES / count

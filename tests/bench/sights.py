@@ -9,13 +9,13 @@ The same looks judge whatever takes the member through its event. They ask the o
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from xml.etree import ElementTree
 
-from tests.bench.stage import StageError
 from tests.support.meanwhile import Meanwhile
-from tests.support.patience import patient
+from tests.support.patience import until
 
 
 class Sight(Meanwhile):
@@ -53,16 +53,12 @@ class Sight(Meanwhile):
 
     def await_up(self, seconds=120):
         """Until the product runs on the member again after a reboot, so that all that is left is up to whoever takes it through the event."""
-        deadline = time.monotonic() + patient(seconds)
-        while True:
-            try:
-                if self.is_up():
-                    return
-            except Exception:  # noqa: BLE001 as above
-                pass
-            if time.monotonic() > deadline:
-                raise StageError(f"{self.name} did not come up within {seconds} s")
-            time.sleep(0.1)
+
+        def is_up():
+            with contextlib.suppress(Exception):  # as above
+                return self.is_up()
+
+        until(is_up, seconds, f"{self.name} comes up", pause=0.1)
 
     def is_out(self):
         raise NotImplementedError

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from tests.bench.figures import SHELL_LOOP
+from tests.bench.responder import megabytes
 from tests.bench.stage import StageError, cpu_of
 from tests.support.guests import Guests, booted
 from tests.support.pages import PACKAGES
@@ -83,11 +83,6 @@ def cost(stage, span=60):
             "figures": memory,
         },
     ]
-
-
-def megabytes(pid):
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def quickness(stage, vms=5, rounds=20):

@@ -18,11 +18,10 @@ import ssl
 import subprocess
 import sys
 import time
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.chaos.observer import read_balancer, read_log
-from tests.support import azure, load
+from tests.support import azure
 from tests.support.haproxy import Haproxy
 from tests.support.nginx import Nginx as NginxProgram
 from tests.support.ports import free_port
@@ -30,9 +29,7 @@ from tests.support.processes import start_of
 from tests.support.windows import mixed
 from tests.support.windows.inventory import fetch_collections
 from tests.support.windows.inventory import surroundings as of_windows
-from tests.support.world import BACKEND, World, reserve_port
-
-PROBED_PROGRAM = Path(load.__file__).with_name("probed.py")
+from tests.support.world import BACKEND, PROBED_PROGRAM, World, reserve_port
 
 # What the collection has no business with: these servers lead to no host of the world. Nobody connects to them.
 OTHERS = """
@@ -94,8 +91,6 @@ NGINX = """\
 
 # The health_probe figures of the balancer above.
 PROBE = {"interval": 0.5, "threshold": 2, "margin": 1}
-LB = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Network/loadBalancers/lb"
-POOL = LB + "/backendAddressPools/web"
 
 
 def watched(configuration):
@@ -193,16 +188,8 @@ class Nginx(Front):
     def _serving_since(self):
         """When the workers started that are not shutting down."""
         boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        found = []
-        for pid in Path(f"/proc/{self.nginx.pid}/task/{self.nginx.pid}/children").read_text(encoding="utf-8").split():
-            try:
-                title = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").strip("\0 ")
-            except OSError:
-                continue
-            started = start_of(pid)
-            if title == "nginx: worker process" and started is not None:
-                found.append(boot + int(started) / os.sysconf("SC_CLK_TCK"))
-        return found
+        started = filter(None, map(start_of, self.nginx.workers()))
+        return [boot + int(at) / os.sysconf("SC_CLK_TCK") for at in started]
 
     def rows(self):
         hosts = {f"127.0.0.1:{self.port(name)}": name for name in self.names}
@@ -279,9 +266,7 @@ class Azure(Probe):
         for number, name in enumerate(self.names):
             state = self.STATES[number % len(self.STATES)]
             members.append(azure.member(name, f"10.0.0.{number + 4}", **({"adminState": state} if state else {})))
-        properties = {"drainPeriodInSeconds": 7, "loadBalancerBackendAddresses": members}
-        balancer = {"id": LB, "name": "lb", "tags": {"owner": "me"}, "properties": {"backendAddressPools": [{"name": "web", "properties": properties}]}}
-        command = azure.command(self.folder, resources=[balancer])
+        command = azure.command(self.folder, resources=[azure.balancer(members)])
         self.azure = azure.Process(self.processes.start("azure", *command, stdout=subprocess.PIPE, text=True))
         self.line = http.client.HTTPSConnection(urlsplit(self.azure.url).netloc, context=ssl.create_default_context(cafile=self.azure.ca_file), timeout=10)
         self.followed = {}
@@ -292,7 +277,7 @@ class Azure(Probe):
                 self.haproxy.ask(f"disable health {BACKEND}/{member['name']}")
 
     def duties(self):
-        return [{"type": "azure_load_balancer", "pool": POOL, "address": "{{ inventory_hostname }}", **self.azure.access()}]
+        return [{"type": "azure_load_balancer", "pool": azure.POOL, "address": "{{ inventory_hostname }}", **self.azure.access()}]
 
     def environment(self):
         return self.azure.environment()

@@ -107,6 +107,18 @@ def undisturbed(scenario, suite):
     return killer.undisturbed(scenario, SEED, suite, stage.play)
 
 
+def all_were_out(record):
+    for event in record["events"]:
+        for server in (f"{BACKEND}/{host}" for host in event["Resources"]):
+            seen = {servers[server][0] for when, servers in record["samples"] if when >= event["History"][0]["Time"]}
+            assert seen - {"ready"}, f"{server} was never out"
+
+
+def named(cases):
+    """Cases by their names, as parameters of a test."""
+    return [pytest.param(case, id=name.replace(",", "").replace(":", "").replace(" ", "_")) for name, case in cases]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_undisturbed(scenario, record_property, testrun_uid):
@@ -114,10 +126,7 @@ def test_undisturbed(scenario, record_property, testrun_uid):
     assert len(record["events"]) == len(SCENARIOS[scenario].events)
     told = [entry["event_id"].lower() for entry in record["controllers"][0]["result"]]
     assert sorted(told) == sorted(event["EventId"].lower() for event in record["events"])
-    for event in record["events"]:
-        for server in (f"{BACKEND}/{host}" for host in event["Resources"]):
-            seen = {servers[server][0] for when, servers in record["samples"] if when >= event["History"][0]["Time"]}
-            assert seen - {"ready"}, f"{server} was never out"
+    all_were_out(record)
 
 
 def run_until_killed(case, record_property):
@@ -185,11 +194,9 @@ def test_a_fault_at_every_second_request(scenario, offset, record_property):
 
 # Helpers
 
-HELPERS = dict(killer.of_helpers(SEED))
-
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [pytest.param(case, id=name.replace(",", "").replace(":", "").replace(" ", "_")) for name, case in HELPERS.items()])
+@pytest.mark.parametrize("case", named(killer.of_helpers(SEED)))
 def test_helper(case, record_property):
     record = run(case, record_property)
     if not record["reached"] and case.point in REQUESTS:
@@ -209,19 +216,14 @@ def test_behind(case, record_property):
     record = run(case, record_property)
     expected = case.point is not None or case.task is not None or case.once_approved
     assert record["reached"] == expected, f"the run was over before the kill; again: {case.replay()}"
-    for event in record["events"]:
-        for server in (f"{BACKEND}/{host}" for host in event["Resources"]):
-            seen = {servers[server][0] for when, servers in record["samples"] if when >= event["History"][0]["Time"]}
-            assert seen - {"ready"}, f"{server} was never out"
+    all_were_out(record)
 
 
 # With Windows hosts
 
-WINDOWS = dict(killer.of_windows(SEED))
-
 
 @pytest.mark.long
-@pytest.mark.parametrize("case", [pytest.param(case, id=name.replace(",", "").replace(":", "").replace(" ", "_")) for name, case in WINDOWS.items()])
+@pytest.mark.parametrize("case", named(killer.of_windows(SEED)))
 def test_windows(case, record_property):
     record = run(case, record_property)
     assert record["reached"] == (case.kind != "no kill" and case.company != "along" or case.once_approved), f"no kill; again: {case.replay()}"

@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._run import rehears
 from ansible_collections.graceful.azure.plugins.plugin_utils._run.passes import CARRIED_ON
 
 from tests.support.checkout import ROOT, checkout_files
+from tests.support.pages import blocks
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 FAULTS = ROOT / "tests" / "FAULTS.md"
@@ -150,7 +151,7 @@ def test_the_page_on_records_follows_the_schema():
     """Its example is a record, it names every field that all records have, and the schema describes the others."""
     page = (ROOT / "docs" / "records.md").read_text()
     schema = json.loads((ROOT / "docs" / "hold-record.schema.json").read_text())
-    (example,) = re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (example,) = (text for kind, text in blocks("docs/records.md") if kind == "json")
     jsonschema.validate(json.loads(example), schema)
     common = set.intersection(*(set(kind["properties"]) for kind in schema["$defs"].values() if "kind" in kind.get("properties", ())))
     assert {"kind", "subject", "found", "left", "events"} <= common and sorted(name for name in common if f"`{name}`" not in page) == []

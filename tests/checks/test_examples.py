@@ -19,6 +19,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_settings
 
 from tests.support.checkout import ROOT, must_pass
+from tests.support.pages import blocks
 from tests.support.public import public_plugins
 
 PLUGINS = {f"{plugin.kind} {plugin.name}": plugin for plugin in public_plugins().values()}
@@ -179,10 +180,10 @@ def inventories(page):
     if page.suffix == ".yml":
         yield yaml.safe_load(page.read_text(encoding="utf-8"))
         return
-    for indent, block in re.findall(r"^( *)```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    for text in (text for kind, text in blocks(page) if kind == "yaml"):
         groups = None
         with contextlib.suppress(yaml.YAMLError):
-            groups = yaml.safe_load(textwrap.dedent(block) if indent else block)
+            groups = yaml.safe_load(text)
         if isinstance(groups, dict) and any(isinstance(group, dict) and {"hosts", "children"} & set(group) for group in groups.values()):
             yield groups
 

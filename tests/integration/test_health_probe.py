@@ -27,19 +27,18 @@ from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
-from tests.support.simulator import SHORT, Simulator
-from tests.support.site import Site, until_said
+from tests.support.simulator import SHORT
+from tests.support.site import Playbooks, until_said
 from tests.support.web import Web
-from tests.support.world import reserve_port
+from tests.support.world import PROBED_PROGRAM, reserve_port
 
 pytestmark = pytest.mark.timeout(300)
 
-APPLICATION = Path(load.__file__).with_name("probed.py")
 RATE = 60
 FIGURES = {"interval": 0.5, "threshold": 2, "margin": 1}
 
 
-class ProbedSite(Site):
+class ProbedSite(Playbooks):
     """Applications behind HAProxy in TCP mode, with their health answer on a port of its own. ``means``: what their file means.
 
     C(check): how HAProxy checks a server, by a pattern with the ports of the application and of its health answer. C(rise): after how many checks that
@@ -47,13 +46,9 @@ class ProbedSite(Site):
     """
 
     def __init__(self, folder, names=("web1", "web2"), means=None, check="port {1}", rise=2, **variables):
-        self.folder = folder
-        self.python, self.program = sys.executable, "ansible-playbook"
-        self.names = list(names)
+        super().__init__(folder, names)
         self.means = {**dict.fromkeys(names, "out"), **(means or {})}
-        self.processes = []
         self.keepers = {name: (reserve_port(), reserve_port()) for name in self.names}
-        self.simulator = Simulator(self.names)
         self.running = Processes(folder)
         self.applications = {}
         for name in self.names:
@@ -73,7 +68,6 @@ class ProbedSite(Site):
             # A check may take its time on a busy machine. Otherwise it would have half a second.
             f"backend www\n  mode tcp\n  option httpchk GET /health\n  timeout check 10s\n  option redispatch 1\n  retries 3\n{servers}",
         )
-        self.inventory = folder / "inventory.json"
         self.write(**variables)
         self.load = None
 
@@ -85,7 +79,7 @@ class ProbedSite(Site):
 
     def start_application(self, name):
         words = ("--name", name, "--port", self.port(name), "--probe-port", self.port(name, 1), "--file", self.file(name), "--means", self.means[name])
-        self.applications[name] = self.running.start(name, sys.executable, "-I", "-S", APPLICATION, *words)
+        self.applications[name] = self.running.start(name, sys.executable, "-I", "-S", PROBED_PROGRAM, *words)
 
     def host(self, name, options):
         probe = {"type": "health_probe", "action": "file", "file": str(self.file(name)), "file_means": self.means[name], **FIGURES}
@@ -118,10 +112,7 @@ class ProbedSite(Site):
         return requests, [request for request in requests if request["outcome"] != load.OK]
 
     def close(self):
-        for process in self.processes:
-            if process.poll() is None:
-                self.kill(process)
-        self.simulator.close()
+        super().close()
         self.haproxy.stop()
         self.running.close()
         for pair in self.keepers.values():

@@ -14,7 +14,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role
 
-from tests.support.checkout import ROOT
+from tests.support.pages import blocks
 from tests.support.roles import RoleBed
 
 KNOWN = {"web1", "edge1", "edge2", "inner1", "lb1"}
@@ -31,11 +31,11 @@ def bed(tmp_path):
 
 def examples(role):
     """The blocks of YAML in a README: plays, task files by their names, and settings."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "roles" / role / "README.md").read_text(), re.DOTALL)
-    plays = [block for block in blocks if block.startswith("- ") and "\n  hosts: " in block]
-    files = {block.split("\n", 1)[0][2:]: block for block in blocks if block.startswith("# ")}
-    settings = [yaml.safe_load(block) for block in blocks if not block.startswith(("- ", "# "))]
-    assert len(plays) + len(files) + len(settings) == len(blocks) and plays
+    found = [text for kind, text in blocks(f"roles/{role}/README.md") if kind == "yaml"]
+    plays = [block for block in found if block.startswith("- ") and "\n  hosts: " in block]
+    files = {block.split("\n", 1)[0][2:]: block for block in found if block.startswith("# ")}
+    settings = [yaml.safe_load(block) for block in found if not block.startswith(("- ", "# "))]
+    assert len(plays) + len(files) + len(settings) == len(found) and plays
     return plays, files, settings
 
 

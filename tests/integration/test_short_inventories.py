@@ -17,7 +17,6 @@ import pwd
 import re
 import subprocess
 import sys
-import textwrap
 import time
 
 import pytest
@@ -26,6 +25,7 @@ from tests.support import patroni
 from tests.support.checkout import BUILD, ROOT, must_pass
 from tests.support.nodes import NODES, Nodes
 from tests.support.nodes import needs as needs_program
+from tests.support.pages import blocks
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import await_requests, kill_all
@@ -97,8 +97,7 @@ with socket.socket(socket.AF_UNIX) as client:
 
 def printed(page, group, duty=""):
     """The first inventory on a page that begins with this group and has this type of duty, as it is printed."""
-    blocks = re.findall(r"^( *)```yaml\n(.*?)^ *```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return next(text for text in (textwrap.dedent(block) for _indent, block in blocks) if text.startswith(f"{group}:\n  hosts:\n") and duty in text)
+    return next(text for kind, text in blocks(page) if kind == "yaml" and text.startswith(f"{group}:\n  hosts:\n") and duty in text)
 
 
 class Site:

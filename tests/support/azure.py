@@ -40,12 +40,15 @@ MEMBERS = [
     member("c", "10.0.0.6", adminState="Down"),
     member("d", "10.0.0.7", adminState="Up"),
 ]
-BALANCER = {
-    "id": LB,
-    "name": "lb",
-    "tags": {"owner": "me"},
-    "properties": {"backendAddressPools": [{"name": "web", "properties": {"drainPeriodInSeconds": 7, "loadBalancerBackendAddresses": MEMBERS}}]},
-}
+
+
+def balancer(members):
+    """A load balancer with these in its pool."""
+    pool = {"name": "web", "properties": {"drainPeriodInSeconds": 7, "loadBalancerBackendAddresses": members}}
+    return {"id": LB, "name": "lb", "tags": {"owner": "me"}, "properties": {"backendAddressPools": [pool]}}
+
+
+BALANCER = balancer(MEMBERS)
 
 
 class StandIn:

@@ -25,7 +25,9 @@ from tests.support.ports import accepts
 from tests.support.processes import Processes, find_program
 from tests.support.simulator import Simulator, SimulatorError
 
-BACKEND_PROGRAM = Path(__file__).resolve().with_name("backend.py")
+BACKEND_PROGRAM = Path(load.__file__).with_name("backend.py")
+# The same with a health answer that depends on a file.
+PROBED_PROGRAM = BACKEND_PROGRAM.with_name("probed.py")
 
 REQUESTS_PER_SECOND = 240
 # HAProxy gives up on a server after 3 s and says so; a client that has heard nothing after 4 s has gone.
