@@ -11,6 +11,7 @@ import os
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_hold
 
+from tests.support.far_host import FarHost
 from tests.support.patience import until
 from tests.support.processes import helper_folders, helpers, marked_helpers
 from tests.support.roles import RoleBed
@@ -18,8 +19,9 @@ from tests.support.site import Site
 
 
 @pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = Site(tmp_path)
+def make_site(tmp_path, request):
+    """That of a file is what it calls C(SITE)."""
+    site = getattr(request.module, "SITE", Site)(tmp_path)
     yield site
     site.close()
 
@@ -32,8 +34,8 @@ def all_answer(monkeypatch):
 
 @pytest.fixture(scope="module")
 def whole_bed(tmp_path_factory, request):
-    """For roles. What its HAProxies have besides is in C(BED) of the file."""
-    bed = RoleBed(tmp_path_factory.mktemp("bed"), *getattr(request.module, "BED", ()))
+    """For roles. That of a file is what it calls C(BED)."""
+    bed = getattr(request.module, "BED", RoleBed)(tmp_path_factory.mktemp("bed"))
     yield bed
     bed.close()
 
@@ -42,6 +44,21 @@ def whole_bed(tmp_path_factory, request):
 def bed(whole_bed):
     whole_bed.reset()
     return whole_bed
+
+
+@pytest.fixture
+def tasks(bed):
+    """Task files of the user, each done at its second round, and a log of the rounds."""
+    bed.task_file("before")
+    return bed.task_file("after")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    """One that goes away."""
+    running = FarHost(tmp_path_factory.mktemp("host"))
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

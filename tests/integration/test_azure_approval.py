@@ -44,11 +44,7 @@ class SilentSite(Site):
 UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1"}
 
 
-@pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = SilentSite(tmp_path)
-    yield site
-    site.close()
+SITE = SilentSite
 
 
 @pytest.fixture(name="azure")
@@ -56,8 +52,7 @@ def make_azure(site, tmp_path, monkeypatch):
     folder = tmp_path / "azure"
     folder.mkdir()
     with stand_in(folder, "--imds-control", site.simulator.control, compute=[{"id": SET, "vms": ["web1", "web2"]}]) as azure:
-        for name, value in azure.environment().items():
-            monkeypatch.setenv(name, value)
+        azure.log_in(monkeypatch)
         site.use(azure)
         yield azure
 

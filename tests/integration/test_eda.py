@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import itertools
@@ -33,12 +34,8 @@ pytestmark = pytest.mark.skipif(not shutil.which("java"), reason="ansible-rulebo
 SECRET = "12345"
 
 
-@pytest.fixture(name="site")
-def four_hosts(tmp_path):
-    """Three for events, and one that stays in service."""
-    site = Site(tmp_path, names=("web1", "web2", "web3", "web4"))
-    yield site
-    site.close()
+# Three for events, and one that stays in service.
+SITE = functools.partial(Site, names=("web1", "web2", "web3", "web4"))
 
 
 @pytest.fixture(name="start")

@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _haproxy
 from ansible_collections.graceful.azure.plugins.module_utils._duties import haproxy as haproxy_duty
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError
 
-from tests.support.calls import call
+from tests.support.calls import call, hold_server
 from tests.support.dns import Dns
 from tests.support.haproxy import starting
 from tests.support.module import run_module, run_program
@@ -56,15 +56,7 @@ def start(tmp_path):
 @pytest.fixture
 def hold(tmp_path):
     def hold(haproxy, ids=("A",), state="present", check=False, sleep=time.sleep, **more):
-        params = {
-            "state": state,
-            "event_ids": None if ids is None else list(ids),
-            "reason": "a test",
-            "state_dir": str(tmp_path / "state"),
-            "socket": haproxy.socket,
-            "server": "web1",
-        }
-        return call("haproxy_hold", dict(params, **more), check, sleep=sleep)
+        return hold_server(haproxy.socket, tmp_path, ids, state, check, more, sleep=sleep)
 
     return hold
 

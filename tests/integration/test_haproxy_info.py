@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_former_pro
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HoldError
 
-from tests.support.calls import call
+from tests.support.calls import call, hold_server
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.patience import patient, until
@@ -49,6 +49,7 @@ class Balancer:
 
     def __init__(self, folder, web, options="", backend="", frontend="", sections="", **more):
         self.port = free_port()
+        self.folder = folder
         self.state_dir = str(folder / "state")
         sections = sections + (
             "frontend in\n  bind 127.0.0.1:%d\n%s  default_backend www\n"
@@ -78,19 +79,11 @@ class Balancer:
         return status
 
     def info(self, timeout=0.0, **more):
-        params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout, "wait_for": None}
+        params = {"socket": self.haproxy.socket, "servers": ["web1"], "state_dir": self.state_dir, "timeout": timeout}
         return call("haproxy_info", dict(params, **more))
 
     def hold(self, state="present", **more):
-        params = {
-            "state": state,
-            "event_ids": ["A"],
-            "reason": "",
-            "state_dir": self.state_dir,
-            "socket": self.haproxy.socket,
-            "server": "web1",
-        }
-        return call("haproxy_hold", dict(params, **more))
+        return hold_server(self.haproxy.socket, self.folder, state=state, params={"reason": "", **more})
 
     def until(self, condition):
         until(lambda: condition(self.server()), 10, self.server)
@@ -682,7 +675,7 @@ class TestArrivals:
         def start(directives, clients, mode="", server="", cookies=("cookie w1", "cookie w2"), **more):
             port = free_port()
             one = Balancer.__new__(Balancer)
-            one.port, one.state_dir, one._clients = port, str(tmp_path / "state"), []
+            one.port, one.folder, one.state_dir, one._clients = port, tmp_path, str(tmp_path / "state"), []
             one.haproxy = Haproxy(
                 tmp_path,
                 "frontend in\n%s  bind 127.0.0.1:%d\n  default_backend www\nbackend www\n%s%s"

@@ -18,7 +18,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _haproxy_bes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.all_types import read
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 
-from tests.support.calls import call
+from tests.support.calls import call, hold_server
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
 from tests.support.haproxy import starting
@@ -45,15 +45,7 @@ def start(tmp_path):
 @pytest.fixture
 def hold(tmp_path):
     def hold(path, ids=("A",), state="present", check=False, **more):
-        params = {
-            "state": state,
-            "event_ids": None if ids is None else list(ids),
-            "reason": "a test",
-            "state_dir": str(tmp_path / "state"),
-            "socket": path,
-            "server": "web1",
-        }
-        return call("haproxy_hold", dict(params, **more), check)
+        return hold_server(path, tmp_path, ids, state, check, more)
 
     return hold
 
@@ -61,7 +53,7 @@ def hold(tmp_path):
 @pytest.fixture
 def look(tmp_path):
     def look(path, names=("web1",), **more):
-        params = {"socket": path, "servers": list(names), "state_dir": str(tmp_path / "state"), "timeout": 0.0, "wait_for": None}
+        params = {"socket": path, "servers": list(names), "state_dir": str(tmp_path / "state")}
         return call("haproxy_info", dict(params, **more))
 
     return look

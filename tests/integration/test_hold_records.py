@@ -22,12 +22,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._approval_record im
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import Haproxy as Socket
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, Store, read_record, record_name
 
-from tests.support.calls import call
+from tests.support.calls import call, hold_server
 from tests.support.checkout import ROOT
 from tests.support.haproxy import Haproxy
 from tests.support.module import run_module
 from tests.support.ports import free_port, listener
-from tests.support.roles import SYSTEMCTL, RoleBed
+from tests.support.roles import RoleBed, pretend_systemctl
 
 BEFORE = ROOT / "tests" / "integration" / "hold_records"
 FILES = sorted(BEFORE.glob("*/*.json"))
@@ -126,15 +126,7 @@ class Site:
                 (self.state_dir / record_name(record["kind"], record["subject"])).write_text(json.dumps(record))
 
     def hold(self, state="present", event_ids=(E1,), **more):
-        params = {
-            "state": state,
-            "event_ids": None if event_ids is None else list(event_ids),
-            "reason": "",
-            "state_dir": str(self.state_dir),
-            "socket": self.haproxy.socket,
-            "server": "web1",
-        }
-        return call("haproxy_hold", dict(params, **more))
+        return hold_server(self.haproxy.socket, self.folder, event_ids, state, params={"reason": "", **more})
 
     def release(self, event_ids=None, **more):
         return self.hold("absent", event_ids, **more)
@@ -168,11 +160,7 @@ def of_this_machine(record, haproxy, process=None):
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     site = Site(tmp_path)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "systemctl").write_text(SYSTEMCTL.format(units=site.units))
-    (programs / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", "%s:%s" % (programs, os.environ["PATH"]))
+    monkeypatch.setenv("PATH", "%s:%s" % (pretend_systemctl(tmp_path, site.units), os.environ["PATH"]))
     yield site
     site.haproxy.stop()
 
@@ -388,7 +376,8 @@ class TestWhatIsWritten:
             return done.returncode, done.stdout, done.stderr
 
         more = '[ "$unit" = db.service ] && echo BoundBy=shop.service; echo Type=oneshot; echo RemainAfterExit=no; '
-        (site.folder / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=site.units).replace("echo Job=0;", more + "echo Job=0;"))
+        systemctl = site.folder / "bin" / "systemctl"
+        systemctl.write_text(systemctl.read_text().replace("echo Job=0;", more + "echo Job=0;"))
         site.run_units(shop="active", db="active")
         params = {"state": "present", "services": ["db"], "event_ids": [E1], "event_details": {}, "reason": "", "state_dir": str(site.state_dir)}
         params["timeout"] = 5.0

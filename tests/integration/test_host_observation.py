@@ -10,22 +10,12 @@ import contextlib
 import os
 import signal
 
-import pytest
-
-from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import until
 from tests.support.playbook import Playbook
 from tests.support.processes import commands
 
 pytestmark = NEEDS
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    running = FarHost(tmp_path_factory.mktemp("host"))
-    yield running
-    running.close()
 
 
 def running(text):

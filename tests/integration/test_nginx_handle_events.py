@@ -54,11 +54,7 @@ class NginxSite(Site):
         self.nginx.stop()
 
 
-@pytest.fixture(name="site")
-def make_site(tmp_path):
-    site = NginxSite(tmp_path)
-    yield site
-    site.close()
+SITE = NginxSite
 
 
 def test_a_reboot_is_seen_through(site):

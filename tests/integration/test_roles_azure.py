@@ -11,7 +11,7 @@ import json
 import pytest
 
 from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
-from tests.support.roles import RoleBed, duties
+from tests.support.roles import RoleBed, duties, out
 
 pytestmark = NEEDED
 
@@ -20,8 +20,7 @@ pytestmark = NEEDED
 def make_azure(tmp_path, monkeypatch):
     (tmp_path / "azure").mkdir()
     with stand_in(tmp_path / "azure") as azure:
-        for name, value in azure.environment().items():
-            monkeypatch.setenv(name, value)
+        azure.log_in(monkeypatch)
         yield azure
 
 
@@ -31,10 +30,6 @@ def make_bed(tmp_path, azure):
     bed.reset()
     yield bed
     bed.close()
-
-
-def out(event_id, more):
-    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": [event_id], **more}
 
 
 def test_out_drained_and_back(bed, azure):
@@ -47,8 +42,8 @@ def test_out_drained_and_back(bed, azure):
     back = "restore_service", {"restore_service_event_ids": ["E1"], **known}
     drain = "drain_host", {**known, "graceful_azure_ports": [bed.webs["web1"].port]}
     unported = "drain_host", {**known, "graceful_azure_ports": []}
-    nowhere = out("E1", duties(dict(entry, address="z")))
-    run = bed.run(out("E1", known), is_out, out("E1", known), drain, back, unported, nowhere)
+    nowhere = out("E1", **duties(dict(entry, address="z")))
+    run = bed.run(out("E1", **known), is_out, out("E1", **known), drain, back, unported, nowhere)
     first, second, drained, last, refused, missing = run.steps
     assert (first.result["done"], first.result["changed"], first.result["reason"]) == (True, True, "a in pool web is held (Down)"), run.output
     assert (second.result["done"], second.result["changed"]) == (True, False)
@@ -60,7 +55,7 @@ def test_out_drained_and_back(bed, azure):
     assert azure.balancer()["tags"] == {"owner": "me"}
 
     writes = azure.writes()
-    predicted = bed.run(out("E1", known), check=True, arguments=["--diff"])
+    predicted = bed.run(out("E1", **known), check=True, arguments=["--diff"])
     assert predicted.step.result["done"] and predicted.step.result["changed"]
     assert azure.writes() == writes
 
@@ -85,7 +80,7 @@ def test_a_host_is_known_by_its_ansible_host_or_its_name(bed, azure, host, known
         assert azure.state("a") == "Down"
 
     drain = "drain_host", {**known, "graceful_azure_ports": [bed.webs["web1"].port]}
-    run = bed.run(out("E1", known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}), host=host)
+    run = bed.run(out("E1", **known), is_out, drain, ("restore_service", {"restore_service_event_ids": ["E1"], **known}), host=host)
     first, drained, last = run.steps
     assert first.result["done"] and drained.result["done"] and last.result["done"], run.output
     assert first.result["reason"] == f"{known_as} in pool web is held (Down)"

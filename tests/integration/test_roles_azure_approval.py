@@ -9,26 +9,15 @@ from __future__ import annotations
 import pytest
 
 from tests.support.azure import ACKNOWLEDGE, NEEDED, SET, stand_in
-from tests.support.roles import RoleBed
 
 pytestmark = NEEDED
 
 
-@pytest.fixture(name="bed", scope="module")
-def make_bed(tmp_path_factory):
-    bed = RoleBed(tmp_path_factory.mktemp("bed"))
-    bed.reset()
-    yield bed
-    bed.close()
-
-
 @pytest.fixture(name="azure")
 def make_azure(tmp_path, monkeypatch, bed):
-    bed.reset()
     compute = [{"id": SET, "vms": ["web1", "web2"]}]
     with stand_in(tmp_path, "--imds-control", bed.simulator.control, compute=compute) as azure:
-        for name, value in azure.environment().items():
-            monkeypatch.setenv(name, value)
+        azure.log_in(monkeypatch)
         yield azure
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.patience import until
 from tests.support.pretended_slurm import idle, pretend
-from tests.support.roles import RoleBed, duties, haproxy
+from tests.support.roles import RoleBed, duties, haproxy, out
 
 DUTIES = duties({"type": "slurm", "name": "batch", "node": "web1"}, haproxy(), "app")
 
@@ -40,7 +40,7 @@ def told(bed, name):
 
 
 OUT = [
-    ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"]}),
+    out("E1"),
     ("drain_host", {"drain_host_event_ids": ["E1"], **DUTIES}),
 ]
 BACK = ("restore_service", DUTIES)

@@ -130,13 +130,6 @@ def test_a_service_takes_more_than_one_step(bed):
     assert run.steps[0].result["reason"].startswith("web1 is not drained; slow-app.service is deactivating")
 
 
-@pytest.fixture
-def tasks(bed):
-    """Task files of the user, each done at its second round, and a log of the rounds."""
-    bed.task_file("before")
-    return bed.task_file("after")
-
-
 # test_steps_of_all_types_go_out_in_order_and_come_back_in_reverse has such steps, too.
 @pytest.mark.long
 def test_the_users_own_tasks(bed, tasks):

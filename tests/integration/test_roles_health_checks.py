@@ -6,16 +6,17 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 
-from tests.support.roles import duties, haproxy
+from tests.support.roles import RoleBed, back, duties, haproxy, out
 
-BED = "  option httpchk GET /\n", "check inter 200ms rise 2 fall 2"
+BED = functools.partial(RoleBed, backend="  option httpchk GET /\n", options="check inter 200ms rise 2 fall 2")
 READY, DRAIN = 0, 8
 WAITS = "www/web1 waits in drain until HAProxy's health check passes (DOWN"
 
 
-OUT = ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], **duties(haproxy(state="maint"))})
+OUT = out("E1", **duties(haproxy(state="maint")))
 
 
 def answers(bed, status):
@@ -24,14 +25,14 @@ def answers(bed, status):
 
 def test_load_balancer_in_steps_and_alone(bed):
     answers(bed, 503)
-    step = ("load_balancer", {"load_balancer_state": "in", "load_balancer_wait": False})
+    step = back(load_balancer_wait=False)
     late = threading.Timer(3.0, answers, [bed, 200])
 
     def see():
         assert bed.admin() == DRAIN and bed.records("lb1") == {"web1": ["E1"]}
         late.start()
 
-    run = bed.run(OUT, step, step, see, ("load_balancer", {"load_balancer_state": "in"}))
+    run = bed.run(OUT, step, step, see, back())
     late.join()
     assert run.status == 0, run.output
     results = [one.result for one in run.steps[1:]]

@@ -13,17 +13,7 @@ import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
 
-from tests.support.roles import duties, haproxy
-
-
-def out(*event_ids, **more):
-    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": list(event_ids) or ["E1"], **more}
-
-
-def back(*event_ids, **more):
-    ids = {"load_balancer_event_ids": list(event_ids)} if event_ids else {}
-    return "load_balancer", {"load_balancer_state": "in", **ids, **more}
-
+from tests.support.roles import back, duties, haproxy, out
 
 BOTH = duties(haproxy("lb1", "lb2"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.ports import free_port
-from tests.support.roles import RoleBed, duties, haproxy
+from tests.support.roles import RoleBed, back, duties, haproxy, out
 
 pytestmark = NEEDED
 
@@ -35,20 +35,7 @@ class NginxBed(RoleBed):
         super().close()
 
 
-@pytest.fixture(name="bed")
-def make_bed(tmp_path):
-    bed = NginxBed(tmp_path)
-    bed.reset()
-    yield bed
-    bed.close()
-
-
-def out(event_id, more):
-    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": [event_id], **more}
-
-
-def back(more):
-    return "load_balancer", {"load_balancer_state": "in", **more}
+BED = NginxBed
 
 
 def test_out_and_in(bed):
@@ -61,7 +48,7 @@ def test_out_and_in(bed):
 
     wrong = duties(dict(entry, server="10.0.0.4:1", files=[]))
     refused = dict(nginx, load_balancer_min_in_service="2", load_balancer_timeout=0)
-    run = bed.run(out("E1", nginx), is_out, out("E1", nginx), ("drain_host", nginx), back(nginx), out("E1", wrong), out("E1", refused))
+    run = bed.run(out("E1", **nginx), is_out, out("E1", **nginx), ("drain_host", nginx), back(**nginx), out("E1", **wrong), out("E1", **refused))
     first, second, drained, last, unknown, short = run.steps
     assert (first.result["done"], first.result["changed"], first.result["reason"]) == (True, True, f"{bed.server} is held (www on lb2: down)"), run.output
     assert (second.result["done"], second.result["changed"]) == (True, False)
@@ -72,7 +59,7 @@ def test_out_and_in(bed):
     assert bed.text() == bed.found
     assert bed.records("lb2") == {}
 
-    predicted = bed.run(out("E1", nginx), check=True, arguments=["--diff"])
+    predicted = bed.run(out("E1", **nginx), check=True, arguments=["--diff"])
     assert predicted.step.result["done"] and predicted.step.result["changed"]
     assert f"{bed.server} down;" in predicted.output
     assert bed.text() == bed.found
@@ -88,7 +75,7 @@ def test_behind_haproxy(bed):
         assert bed.admin("lb1") == 8
         assert f"{bed.server} down; # web1" in bed.text()
 
-    run = bed.run(out("E1", several), is_out, ("drain_host", several), back(several), host="web3")
+    run = bed.run(out("E1", **several), is_out, ("drain_host", several), back(**several), host="web3")
     taken, drained, last = run.steps
     assert taken.result["reason"] == f"web1 is held (www on lb1: drain); {bed.server} is held (www on lb2: down)", run.output
     assert drained.result["done"], run.output

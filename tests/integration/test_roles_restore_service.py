@@ -11,7 +11,7 @@ import json
 import pytest
 import yaml
 
-from tests.support.roles import duties, haproxy
+from tests.support.roles import duties, haproxy, out
 
 SERVICES = duties(haproxy(), "app", "db")
 
@@ -21,7 +21,7 @@ def gone(bed, **variables):
     for name in ("app", "db"):
         (bed.units / f"{name}.service").write_text("active\n")
     return [
-        ("load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": ["E1"], **variables}),
+        out("E1", **variables),
         ("drain_host", {"drain_host_event_ids": ["E1"], **SERVICES, **variables}),
     ]
 
@@ -32,12 +32,6 @@ def restore(**variables):
 
 def running(bed):
     return [(bed.units / f"{name}.service").read_text().strip() for name in ("app", "db")] == ["active", "active"]
-
-
-@pytest.fixture
-def tasks(bed):
-    bed.task_file("before")
-    return bed.task_file("after")
 
 
 # Both run whenever the host comes back, before all else and after all else.

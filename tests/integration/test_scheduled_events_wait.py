@@ -12,7 +12,6 @@ import time
 
 import pytest
 
-from tests.support.far_host import FarHost
 from tests.support.needs import FAR_HOST as NEEDS
 from tests.support.patience import until
 from tests.support.playbook import Playbook
@@ -20,13 +19,6 @@ from tests.support.processes import command_of, descendants
 from tests.support.simulator import SHORT
 
 pytestmark = NEEDS
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    running = FarHost(tmp_path_factory.mktemp("host"))
-    yield running
-    running.close()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.support.playbook import Playbook
 from tests.support.ports import free_port
 from tests.support.pretended_slurm import idle, pretend
 from tests.support.receiver import TOKEN, Webhook
-from tests.support.roles import SYSTEMCTL
+from tests.support.roles import pretend_systemctl
 from tests.support.simulator import SHORT, Simulator
 from tests.support.site import Site
 from tests.support.watcher import Watcher, noted, noting
@@ -210,11 +210,9 @@ def test_every_module_at_work(tmp_path, version, python, programs, site, simulat
     units.mkdir()
     for name in ("web.service", "worker.service"):
         (units / name).write_text("active\n")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(units=units))
-    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    programs_there = pretend_systemctl(tmp_path, units)
     (tmp_path / "slurm").mkdir()
-    pretend(tmp_path / "slurm", tmp_path / "bin")
+    pretend(tmp_path / "slurm", programs_there)
     idle(tmp_path / "slurm")
     (tmp_path / "damaged").mkdir(mode=0o700)
     (tmp_path / "damaged" / "task-x.json").write_text("{")

@@ -64,6 +64,11 @@ class StandIn:
         """The credentials, as the environment of the controller has them."""
         return {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "right", "AZURE_TENANT": "tenant"}
 
+    def log_in(self, monkeypatch):
+        """As long as a test lasts, the environment has them."""
+        for name, value in self.environment().items():
+            monkeypatch.setenv(name, value)
+
     def access(self):
         """Where it is, as a duty or an approval is told."""
         return {"arm_url": self.url, "login_url": self.url, "ca_file": self.ca_file}

@@ -51,8 +51,7 @@ class AzureSite(Site):
 @contextlib.contextmanager
 def azure_site(folder, monkeypatch):
     with stand_in(folder) as azure:
-        for name, value in azure.environment().items():
-            monkeypatch.setenv(name, value)
+        azure.log_in(monkeypatch)
         site = AzureSite(folder, azure)
         try:
             yield site

@@ -29,6 +29,12 @@ def call(name, params, check=False, run_command=None, machine=None, **of_machine
     return called.run(given, there)
 
 
+def hold_server(socket, folder, ids=("A",), state="present", check=False, params=None, **of_machine):
+    """haproxy_hold of the server web1, with records in the folder "state" of this one. C(params): other options."""
+    given = {"state": state, "event_ids": None if ids is None else list(ids), "reason": "a test", "state_dir": str(folder / "state")}
+    return call("haproxy_hold", {**given, "socket": socket, "server": "web1", **(params or {})}, check, **of_machine)
+
+
 def told(name, args, check=False, **of_machine):
     """The same with options as a user writes them, and with what goes wrong in the result. ``of_machine``: arguments of C(ScriptedMachine)."""
 

@@ -19,13 +19,12 @@ import re
 import subprocess
 import sys
 import threading
-import time
 
 import yaml
 
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import state_dir
-from tests.support.patience import patient
+from tests.support.inventory import behind_haproxy, state_dir, web_host
+from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import forget_records
@@ -76,12 +75,23 @@ def pretend_systemctl(folder, units):
 
 def haproxy(*machines, **options):
     """An entry of a host's duties. C(machines): by default lb1."""
-    return {"type": "haproxy", "hosts": list(machines) or ["lb1"], "socket": "$HAPROXY_SOCKET", **options}
+    return {**behind_haproxy("$HAPROXY_SOCKET", machines or ["lb1"]), **options}
 
 
 def duties(*entries):
     """What a host hands over, as a variable of a role's step."""
     return {"graceful_azure_duties": list(entries)}
+
+
+def out(*event_ids, **more):
+    """The step of the role load_balancer that takes the host out."""
+    return "load_balancer", {"load_balancer_state": "out", "load_balancer_event_ids": list(event_ids) or ["E1"], **more}
+
+
+def back(*event_ids, **more):
+    """That which puts it back, for these events or for all."""
+    ids = {"load_balancer_event_ids": list(event_ids)} if event_ids else {}
+    return "load_balancer", {"load_balancer_state": "in", **ids, **more}
 
 
 def write_noting_tasks(path, word, log, is_done=True):
@@ -175,12 +185,7 @@ class RoleBed:
             for name in (*HOSTS, *BALANCERS)
         }
         for name, web in self.webs.items():
-            machines[name].update(
-                graceful_azure_imds_url=self.simulator.urls[name],
-                graceful_azure_ports=[web.port],
-                graceful_azure_health_url=f"http://127.0.0.1:{web.port}/",
-                **duties(haproxy()),
-            )
+            machines[name].update(web_host(self.folder, name, self.simulator.urls[name], web.port), **duties(haproxy()))
         # A host that has no balancer in the inventory.
         machines["web3"] = {key: machines["web1"][key] for key in ("ansible_connection", "ansible_python_interpreter", "graceful_azure_imds_url")}
         machines["web3"]["graceful_azure_state_dir"] = str(self.state_dir("web3"))
@@ -272,7 +277,8 @@ class RoleBed:
             self.haproxy[balancer].ask(f"set server www/{name} state maint")
         connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=600)
         connection.request("GET", f"/?{query}")
-        self._await_request(connection, balancer, host, direct)
+        if not direct:
+            until(lambda: self._sessions(balancer, host) > 0, 5, f"{host} has the request", pause=0.01)
         for name in others:
             self.haproxy[balancer].ask(f"set server www/{name} state ready")
         status = []
@@ -294,12 +300,6 @@ class RoleBed:
         """Have the requests to web1 end that last until then."""
         for event in self.webs["web1"].held.values():
             event.set()
-
-    def _await_request(self, connection, balancer, host, direct):
-        deadline = time.monotonic() + patient(5)
-        while not direct and self._sessions(balancer, host) == 0:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
 
     def _sessions(self, balancer, host):
         for line in self.haproxy[balancer].ask("show stat").splitlines():
