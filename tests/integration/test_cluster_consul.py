@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import signal
-import threading
 import time
 import urllib.request
 
@@ -22,6 +20,7 @@ from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
+from tests.support.serving import Handler, Server, Serving
 from tests.support.simulator import SHORT
 
 # tests/unit/plugins/module_utils/test_cluster_consul.py holds the same with recorded answers, in a second.
@@ -210,48 +209,35 @@ def test_a_reboot_of_the_node(bed):
     assert released["done"] and released["conflicts"] == []
 
 
-class Killer:
+class Killer(Serving):
     """An agent's address that kills the module beside a change: just before the agent is told, or just after it."""
 
     def __init__(self, agent, pid_file):
         self.when = None
         killer = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             def do_PUT(self):
                 if killer.when == "before":
                     return killer.kill()
                 status, text = agent.ask(self.command, self.path)
                 if killer.when == "after":
                     return killer.kill()
-                return self._answer(status, text)
+                return self.reply(status, text.encode())
 
             def do_GET(self):
-                self._answer(*agent.ask("GET", self.path))
-
-            def _answer(self, status, text):
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            def log_message(self, *_arguments):
-                pass
+                status, text = agent.ask("GET", self.path)
+                self.reply(status, text.encode())
 
         self._pid_file = pid_file
         # The module writes its own id before it starts.
         self.prefix = ("sh", "-c", f'echo $$ > {pid_file}; exec "$@"', "sh")
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.options = {"url": f"http://127.0.0.1:{self._server.server_address[1]}"}
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        self.serve(Server(Answer))
+        self.options = {"url": f"http://127.0.0.1:{self._server.server_port}"}
 
     def kill(self):
         self.when = None
         os.kill(int(self._pid_file.read_text()), signal.SIGKILL)
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

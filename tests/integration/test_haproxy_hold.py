@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import itertools
 import json
 import os
@@ -31,6 +30,7 @@ from tests.support.haproxy import starting
 from tests.support.module import run_module, run_program
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
+from tests.support.web import Web
 
 # Some of it runs as another user.
 OPEN_TO_ALL = True
@@ -550,9 +550,7 @@ backend tracking
                 return self.haproxy
 
             def serve(self, port):
-                web = Answering(("127.0.0.1", port), Answer)
-                self.webs.append(web)
-                threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+                self.webs.append(Web("HTTP/1.0", port))
 
             def ask(self):
                 try:
@@ -564,8 +562,7 @@ backend tracking
         bed = Bed()
         yield bed
         for web in bed.webs:
-            web.shutdown()
-            web.server_close()
+            web.close()
 
     @pytest.mark.parametrize("fall", [1, 3])
     def test_no_request_fails_where_the_application_comes_late(self, bed, hold, release, fall):
@@ -683,8 +680,7 @@ backend tracking
         haproxy = bed.start(fall=9)
         hold(haproxy, out_state="drain", backends=["www"])
         time.sleep(0.3)
-        bed.webs[-1].shutdown()
-        bed.webs[-1].server_close()
+        bed.webs[-1].close()
         time.sleep(0.6 if noticed else 0.0)
         arguments = {"backends": ["www"], "timeout": 0.0, "await_checks": False}
         predicted = hold(haproxy, None, "absent", check=True, **arguments)
@@ -722,8 +718,7 @@ backend tracking
         haproxy = bed.start(fall=20)
         hold(haproxy, out_state="drain", backends=["www"])
         time.sleep(0.3)
-        bed.webs[0].shutdown()
-        bed.webs[0].server_close()
+        bed.webs[0].close()
         deadline = time.monotonic() + patient(10)
         while "Connection refused" not in haproxy.ask("show stat www 4 -1"):  # the first of twenty checks
             assert time.monotonic() < deadline
@@ -790,22 +785,6 @@ backend tracking
         result = release(haproxy, backends=["www"], check=True, timeout=30.0)
         assert result["changed"] and result["waiting_for"] == [] and conditions(result) == {"www": "none"}
         assert haproxy.flags("www", "web1")[0] == MAINT
-
-
-class Answering(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_OPTIONS = do_GET
-
-    def log_message(self, *arguments):
-        pass
 
 
 class TestSomebodyActed:

@@ -8,41 +8,33 @@ from __future__ import annotations
 
 import http.client
 import http.server
-import threading
 
 import pytest
 
 from tests.support.nginx import NEEDED, Nginx
 from tests.support.pages import blocks
 from tests.support.ports import free_port
+from tests.support.serving import Handler, Server, Serving
 
 pytestmark = NEEDED
 
 
-class Application(http.server.BaseHTTPRequestHandler):
+class Application(Handler):
     """Answers what it was asked."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        asked = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        answer = f"{self.command} {self.path} {asked.decode()}".encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
+        self.reply(200, f"{self.command} {self.path} {self.body().decode()}".encode())
 
     do_POST = do_GET
-
-    def log_message(self, *words):
-        pass
 
 
 @pytest.fixture
 def port(tmp_path):
     """That of nginx before an application, with the page's configuration and the file in the folder of the test."""
-    application = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application)
-    threading.Thread(target=application.serve_forever, daemon=True).start()
+    application, serving = Server(Application), Serving()
+    serving.serve(application)
     port, probed = free_port(), free_port()
     (text,) = (text for kind, text in blocks("docs/getting-started.md", "Behind Azure Load Balancer or Application Gateway") if kind == "nginx")
     places = {
@@ -57,8 +49,7 @@ def port(tmp_path):
     nginx = Nginx(tmp_path, http=text)
     yield port
     nginx.stop()
-    application.shutdown()
-    application.server_close()
+    serving.close()
 
 
 def test_connections_close_while_the_file_is_there(tmp_path, port):

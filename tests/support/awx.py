@@ -10,17 +10,15 @@ To have a stand-in to itself: python -m tests.support.awx
 from __future__ import annotations
 
 import base64
-import http.server
 import itertools
 import json
 import threading
-import time
 import urllib.parse
 
 import requests
 
-from tests.support.patience import patient
-from tests.support.serving import Serving
+from tests.support.patience import patient, until
+from tests.support.serving import Handler, Server, Serving
 
 VERSION = "24.6.1"
 PREFIX = "/api/v2/"
@@ -45,7 +43,7 @@ class Awx(Serving):
         self.changes = []
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler()))
+        self.serve(Server(self._handler()))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def add(self, kind, /, **fields):
@@ -180,12 +178,11 @@ class Awx(Serving):
     def _handler(self):
         awx = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             protocol_version = "HTTP/1.1"
 
             def answer(self):
-                size = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(size)
+                body = self.body()
                 path, _mark, query = self.path.partition("?")
                 authorization = self.headers.get("Authorization")
                 if path.startswith(f"{PREFIX}tokens/"):
@@ -200,20 +197,12 @@ class Awx(Serving):
                             awx.changes.append((self.command, path, given))
                         status, document = awx.answer(self.command, path, dict(urllib.parse.parse_qsl(query)), given)
                 content = b"" if document is None else json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("X-API-Product-Name", "AWX")
-                self.send_header("X-API-Product-Version", VERSION)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                product = {"X-API-Product-Name": "AWX", "X-API-Product-Version": VERSION}
+                self.reply(status, content, {**product, "Content-Type": "application/json"})
 
             do_GET = do_POST = do_PATCH = do_DELETE = answer
 
-            def log_message(self, *_arguments):
-                pass
-
-        return Handler
+        return Answer
 
 
 class RealAwx:
@@ -297,10 +286,7 @@ class RealAwx:
 
     @staticmethod
     def _wait(condition, what):
-        until = time.monotonic() + patient(120)
-        while not condition():
-            assert time.monotonic() < until, f"not within 120 s: {what}"
-            time.sleep(1)
+        until(condition, 120, what, pause=1)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import ssl
-import threading
 import urllib.parse
-from datetime import datetime, timezone
 
 from tests.support.awx import PREFIX, Awx
 from tests.support.processes import kill_all
 from tests.support.programs import Job
+from tests.support.receiver import listed, now
+from tests.support.serving import Server
 
 
 class JobsAwx(Awx):
@@ -32,13 +30,8 @@ class JobsAwx(Awx):
         self.project = self.inventory = None
         for kind, name in (("organizations", "Default"), ("credentials", "ssh")):
             self.add(kind, name=name)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pem)
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler(), bind_and_activate=False)
-        self._server.socket.close()
-        self._server.socket = context.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
         self.processes = []
-        self.serve(self._server)
+        self.serve(Server(self._handler(), listening=listening, tls=pem))
 
     def __exit__(self, *_):
         for job in self.processes:
@@ -65,10 +58,7 @@ class JobsAwx(Awx):
         return super().answer(method, PREFIX + "/".join(parts) + "/", query, document)
 
     def _jobs_of(self, template, query):
-        wanted = query.get("status__in") or query.get("status")
-        jobs = [job for job in self.objects.get("jobs", {}).values() if job["job_template"] == template and job["status"] in wanted.split(",")]
-        jobs.sort(key=lambda job: job[query["order_by"].lstrip("-")], reverse=True)
-        return {"count": len(jobs), "results": jobs[: int(query["page_size"])]}
+        return listed([job for job in self.objects.get("jobs", {}).values() if job["job_template"] == template], query)
 
     def _launch(self, kind, number, variables):
         template = self.objects[kind][number]
@@ -80,12 +70,6 @@ class JobsAwx(Awx):
             folder = self.folder / f"job-{job['id']}"
             process = Job(folder, self.inventory, self.environment, playbook=(template["playbook"], self.project), **json.loads(job["extra_vars"]))
             self.processes.append(process)
-            threading.Thread(target=self._await, args=(job, process), daemon=True).start()
+            process.on_end(lambda said, status: job.update(said=said, status=status, finished=now()))
             answer.update(job=job["id"], ignored_fields={"extra_vars": ignored} if ignored else {})
         return status, answer
-
-    @staticmethod
-    def _await(job, process):
-        output, _nothing = process.process.communicate()
-        status = "successful" if process.process.returncode == 0 else "failed"
-        job.update(said=output, status=status, finished=datetime.now(timezone.utc).isoformat())

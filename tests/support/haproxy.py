@@ -76,17 +76,22 @@ def starting(folder, sections):
 def read_state(text, backend):
     """The servers of a backend in the answer to "show servers state": a dict of name and Server."""
     servers = {}
+    for row in rows_of(text):
+        if row["be_name"] == backend:
+            bits = int(row["srv_admin_state"])
+            admin = "maint" if bits & MAINTENANCE else "drain" if bits & DRAIN else "ready"
+            servers[row["srv_name"]] = Server(admin, row["srv_op_state"] != "0")
+    return servers
+
+
+def rows_of(text):
+    """The lines of the answer to "show servers state", each with the names of its columns."""
     columns = []
     for line in text.splitlines():
         if line.startswith("# "):
             columns = line[2:].split()
-        row = dict(zip(columns, line.split()))
-        if row.get("be_name") != backend:
-            continue
-        bits = int(row["srv_admin_state"])
-        admin = "maint" if bits & MAINTENANCE else "drain" if bits & DRAIN else "ready"
-        servers[row["srv_name"]] = Server(admin, row["srv_op_state"] != "0")
-    return servers
+        elif columns and line.strip():
+            yield dict(zip(columns, line.split()))
 
 
 class Haproxy:
@@ -187,8 +192,8 @@ class Haproxy:
 
     def servers(self):
         """(backend, server, srv_admin_state, srv_uweight) of all of them."""
-        lines = [line.split() for line in self.ask("show servers state").splitlines()[2:]]
-        return [(fields[1], fields[3], int(fields[6]), int(fields[7])) for fields in lines if len(fields) > 7]
+        rows = rows_of(self.ask("show servers state"))
+        return [(row["be_name"], row["srv_name"], int(row["srv_admin_state"]), int(row["srv_uweight"])) for row in rows]
 
     def _pid(self):
         with contextlib.suppress(OSError):

@@ -14,12 +14,10 @@ period, and workloads replace them on nodes that take pods.
 from __future__ import annotations
 
 import copy
-import http.server
 import json
 import re
 import shutil
 import ssl
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -28,7 +26,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from tests.support.meanwhile import Meanwhile
-from tests.support.serving import Serving
+from tests.support.serving import Handler, Server, Serving, certificate_and_key
 
 NEEDED = pytest.mark.skipif(shutil.which("openssl") is None, reason="the stand-in makes its certificates with openssl: apt-get install openssl")
 
@@ -41,15 +39,6 @@ RULES = [
 ]
 ANNOTATION_KEY = re.compile(r"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def certificate(folder, name, *more):
-    """The files of a certificate and its key, which are made once for a folder."""
-    cert, key = folder / f"{name}.crt", folder / f"{name}.key"
-    if not cert.exists():
-        kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-        subprocess.run(["openssl", "req", "-x509", *kind, "-keyout", str(key), "-out", str(cert), *more], check=True, capture_output=True)
-    return cert, key
 
 
 class Refusal(Exception):
@@ -74,24 +63,24 @@ class Cluster(Serving):
         self._lock = threading.RLock()
         for name in nodes:
             self.add_node(name)
-        self.ca_cert, key = certificate(folder, "api", "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1")
+        self.ca_cert, key = self._certificate(folder, "api", "-subj", "/CN=kubernetes", "-addext", "subjectAltName=IP:127.0.0.1")
         self.token_file = folder / "token"
         self.token_file.write_text(TOKEN + "\n")
-        self.client_cert, self.client_key = certificate(folder, "client", "-subj", f"/CN={USER}")
+        self.client_cert, self.client_key = self._certificate(folder, "client", "-subj", f"/CN={USER}")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.ca_cert, key)
         context.load_verify_locations(self.client_cert)
         context.verify_mode = ssl.CERT_OPTIONAL
-        cluster = self
+        server = Server(type("Answer", (_Answer,), {"cluster": self}))
+        server.encrypt(context)
+        self.url = f"https://127.0.0.1:{server.server_port}"
+        self.serve(server)
 
-        class Handler(_Handler):
-            pass
-
-        Handler.cluster = cluster
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self.url = f"https://127.0.0.1:{self._server.server_port}"
-        self.serve(self._server)
+    @staticmethod
+    def _certificate(folder, name, *more):
+        """Made once for a folder."""
+        found = folder / f"{name}.crt", folder / f"{name}.key"
+        return found if found[0].exists() else certificate_and_key(folder, name, *more)
 
     def options(self, node="n1", **more):
         """What the step is told."""
@@ -439,21 +428,13 @@ class Watch(Meanwhile):
         return [name for (_namespace, name), budget in self._cluster.budgets.items() if self.least[name] < budget["min_available"]]
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 128
-
-    def handle_error(self, request, client_address):
-        """A client that trusts no certificate, or had enough of it."""
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Answer(Handler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1
     cluster = None
 
     def _handle(self):
         cluster = self.cluster
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         number = len(cluster.requests)
         cluster.requests.append((self.command, self.path, None))
         what = self._fault()
@@ -475,12 +456,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 status, answer, headers = refusal.code, refusal.body, refusal.headers
             text = json.dumps(answer)
         cluster.requests[number] = (self.command, self.path, status)
-        content = text.encode()
-        self.send_response(status)
-        for name, value in dict({"Content-Type": "application/json", "Content-Length": str(len(content))}, **headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(content)
+        self.reply(status, text.encode(), {"Content-Type": "application/json", **headers})
 
     do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _handle
 
@@ -497,6 +473,3 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return USER if given == f"Bearer {TOKEN}" else None
         subject = (self.connection.getpeercert() or {}).get("subject", ())
         return next((value for part in subject for key, value in part if key == "commonName"), None)
-
-    def log_message(self, *arguments):
-        pass

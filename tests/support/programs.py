@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 
 from tests.support.checkout import BUILD
 from tests.support.processes import kill_all
@@ -77,6 +78,15 @@ class Job:
         found = [json.loads(path.read_text(encoding="utf-8")) for path in self.events.glob("*.json")]
         (stats,) = [event for event in found if event["event"] == "playbook_on_stats"]
         return stats["event_data"]["artifact_data"]
+
+    def on_end(self, tell):
+        """Calls C(tell) with all that the job said and its status, once it has ended."""
+
+        def await_it():
+            output, _nothing = self.process.communicate()
+            tell(output, "successful" if self.process.returncode == 0 else "failed")
+
+        threading.Thread(target=await_it, daemon=True).start()
 
     def kill(self):
         """As AWX cancels it: everything in its container, at once."""

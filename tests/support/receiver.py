@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.server
 import json
-import ssl
-import subprocess
 import threading
 import time
 import urllib.parse
 from datetime import datetime, timezone
 
-from tests.support.serving import Handler, Serving
+from tests.support.serving import Handler, Server, Serving, certificate_and_key
 
 TOKEN = "t0ken"
 KEY = "h0st-config-key"
@@ -26,21 +23,8 @@ KEY = "h0st-config-key"
 def certificate(folder, name, *others):
     """A certificate for that name and perhaps others, and its key, in one file."""
     path = folder / f"{name}.pem"
-    key = folder / f"{name}.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command += [
-        "-subj",
-        f"/CN={name}",
-        "-addext",
-        "subjectAltName=" + ",".join(f"DNS:{one}" for one in (name, *others)),
-        "-keyout",
-        str(key),
-        "-out",
-        str(path),
-    ]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with path.open("a") as stream:
-        stream.write(key.read_text())
+    names = ",".join(f"DNS:{one}" for one in (name, *others))
+    path.write_text("".join(part.read_text() for part in certificate_and_key(folder, name, "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}")))
     return path
 
 
@@ -72,19 +56,10 @@ class Receiver(Serving):
 
             do_POST = do_GET
 
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer, bind_and_activate=listening is None)
-        if listening is not None:
-            self._server.socket.close()
-            self._server.socket = listening
-        self._server.handle_error = lambda *_arguments: None
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(tls)
-            # The handshake belongs to the connection's own thread.
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self.port = self._server.socket.getsockname()[1]
+        server = Server(Answer, port, listening, tls)
+        self.port = server.socket.getsockname()[1]
         self.url = f"{'https' if tls else 'http'}://{'localhost' if tls else '127.0.0.1'}:{self.port}{self.path}"
-        self.serve(self._server)
+        self.serve(server)
 
     def posted(self):
         return [request for request in self.seen if request["method"] == "POST"]
@@ -97,8 +72,7 @@ class Receiver(Serving):
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            length = int(handler.headers.get("Content-Length") or 0)
-            request = {"method": handler.command, "path": handler.path, "headers": handler.headers, "body": handler.rfile.read(length), "time": time.time()}
+            request = {"method": handler.command, "path": handler.path, "headers": handler.headers, "body": handler.body(), "time": time.time()}
             self.seen.append(request)
             answer = self.answers.pop(0) if self.answers else self.answer(request)
             if callable(answer):
@@ -106,12 +80,7 @@ class Receiver(Serving):
             if answer is None:
                 return
             status, body, *headers = answer
-            body = body if isinstance(body, bytes) else json.dumps(body).encode()
-            handler.send_response(status)
-            for name, value in (*headers, ("Content-Length", str(len(body)))):
-                handler.send_header(name, value)
-            handler.end_headers()
-            handler.wfile.write(body)
+            handler.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
         finally:
             with self._lock:
                 self.at_once -= 1
@@ -142,6 +111,20 @@ class Webhook(Receiver):
             wanted = "sha256=" + hmac.new(KEY.encode(), request["body"], hashlib.sha256).hexdigest()
             return (200, b"endpoint") if hmac.compare_digest(signature, wanted) else (401, b"HMAC verification failed")
         return (200, b"endpoint") if request["headers"].get("Authorization") == f"Bearer {TOKEN}" else (401, b"Invalid authorization token")
+
+
+def now():
+    return datetime.now(timezone.utc).isoformat()
+
+
+def listed(jobs, query):
+    """A list of jobs as AWX answers it, as far as anybody here asks for one."""
+    order, size = query.pop("order_by"), int(query.pop("page_size"))
+    wanted = query.pop("status__in", None) or query.pop("status", None)
+    assert query == {} and order[0] == "-" and size <= 200
+    found = [job for job in jobs if wanted is None or job["status"] in wanted.split(",")]
+    found.sort(key=lambda job: job[order[1:]], reverse=True)
+    return {"count": len(found), "results": found[:size]}
 
 
 ACTIVE = ("pending", "waiting", "running")
@@ -198,12 +181,7 @@ class Awx(Receiver):
         return {name: value for name, value in variables.items() if self.ask_variables or name in self.survey}
 
     def list_jobs(self, query):
-        order, size = query.pop("order_by"), int(query.pop("page_size"))
-        wanted = query.pop("status__in", None) or query.pop("status", None)
-        assert query == {} and order[0] == "-" and size <= 200
-        found = [job for job in self.jobs if wanted is None or job["status"] in wanted.split(",")]
-        found.sort(key=lambda job: job[order[1:]], reverse=True)
-        return {"count": len(found), "results": found[:size]}
+        return listed(self.jobs, query)
 
     def call_back(self, request):
         """A provisioning callback. What is refused is looked at in AWX's order."""
@@ -235,4 +213,4 @@ class Awx(Receiver):
         return job
 
     def end(self, job, status="successful"):
-        job.update(status=status, finished=datetime.now(timezone.utc).isoformat())
+        job.update(status=status, finished=now())

@@ -28,7 +28,7 @@ from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.ports import free_port
 from tests.support.processes import forget_records
-from tests.support.serving import Serving
+from tests.support.serving import Handler, Server, Serving
 from tests.support.simulator import Simulator
 from tests.support.web import Web
 
@@ -108,21 +108,17 @@ class Errands(Serving):
         self.functions = []
         self.error = None
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             def do_GET(self):
                 try:
                     errands.functions[int(self.path[1:])]()
                 except AssertionError as error:
                     # Raised again where the test is.
                     errands.error = error
-                self.send_response(200 if errands.error is None else 500)
-                self.end_headers()
+                self.reply(200 if errands.error is None else 500)
 
-            def log_message(self, *_arguments):
-                pass
-
-        self.serve(http.server.HTTPServer(("127.0.0.1", 0), Handler))
-        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
+        self.serve(Server(Answer))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
 
 
 class Step:

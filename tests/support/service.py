@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import time
 
-from tests.support.serving import Handler, Serving
+from tests.support.serving import Handler, Server, Serving
 
 EVENT = "602d9444-d2cd-49c7-8624-8643e7171297"
 DATE = "Mon, 19 Sep 2016 18:14:47 GMT"
@@ -89,15 +88,14 @@ class Service(Serving):
             def date_time_string(self, timestamp=None):
                 return DATE
 
-        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer))
+        self.serve(Server(Answer))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def requests(self, method="GET", path="/metadata/scheduledevents"):
         return [request for request in self.seen if request.method == method and request.path.startswith(path)]
 
     def handle(self, handler):
-        length = int(handler.headers.get("Content-Length") or 0)
-        self.seen.append(Request(handler.command, handler.path, handler.headers, handler.rfile.read(length)))
+        self.seen.append(Request(handler.command, handler.path, handler.headers, handler.body()))
         if handler.path.startswith("/metadata/instance/"):
             answer = self.name.encode() if isinstance(self.name, str) else self.name
         else:
@@ -114,13 +112,7 @@ class Service(Serving):
             body = answer
         if not isinstance(body, bytes):
             body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        handler.send_response(status)
-        for name, value in headers.items():
-            handler.send_header(name, value)
-        if "Content-Length" not in headers:
-            handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        handler.reply(status, body, headers)
 
 
 class Posting(Service):

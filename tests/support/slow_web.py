@@ -6,46 +6,31 @@
 
 from __future__ import annotations
 
-import http.server
 import threading
 
 from tests.support.patience import patient
+from tests.support.serving import Handler, Server, Serving
 
 
-class SlowWeb(http.server.ThreadingHTTPServer):
+class SlowWeb(Serving):
     """It answers with a text. Answers to /slow come when C(go) is set."""
-
-    daemon_threads = True
-    request_queue_size = 50
 
     def __init__(self, text="ok"):
         self.go = threading.Event()
         web = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
                 if self.path == "/slow":
                     web.go.wait(patient(20))
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
+                self.reply(200, text.encode())
 
-            def log_message(self, *arguments):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.port = self.server_address[1]
-        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
-        self.thread.start()
-
-    def handle_error(self, request, client_address):
-        pass  # a balancer may hang up
+        server = Server(Answer)
+        self.port = server.server_port
+        self.serve(server)
 
     def close(self):
         self.go.set()
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
+        super().close()

@@ -10,7 +10,6 @@ import contextlib
 import json
 import subprocess
 import tempfile
-import threading
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -67,14 +66,13 @@ class RunningAwx(Awx):
 
     def add_job(self, variables, status="running"):
         job = super().add_job(variables, status)
-        process = Job(self.folder / f"job-{job['id']}", self.inventory, **variables).process
+        name = f"job-{job['id']}"
 
-        def await_it():
-            output, _nothing = process.communicate()
-            (self.folder / f"job-{job['id']}.txt").write_text(output)
-            self.end(job, "successful" if process.returncode == 0 else "failed")
+        def ended(said, status):
+            (self.folder / f"{name}.txt").write_text(said)
+            self.end(job, status)
 
-        threading.Thread(target=await_it, daemon=True).start()
+        Job(self.folder / name, self.inventory, **variables).on_end(ended)
         return job
 
     def first_tasks(self, started):

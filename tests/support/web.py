@@ -6,21 +6,20 @@
 
 from __future__ import annotations
 
-import http.server
 import time
 
-from tests.support.serving import Serving
+from tests.support.serving import Handler, Server, Serving
 
 
 class Web(Serving):
     """A web server that answers with its status, if need be later. ``protocol`` HTTP/1.0 closes the connection after each answer."""
 
-    def __init__(self, protocol="HTTP/1.1"):
+    def __init__(self, protocol="HTTP/1.1", port=0):
         web = self
         web.status = 200
         web.held = {}
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Answer(Handler):
             protocol_version = protocol
 
             def do_GET(self):
@@ -30,18 +29,10 @@ class Web(Serving):
                     web.held[query].wait(600)
                 else:
                     time.sleep(float(query or 0))
-                self.send_response(web.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.reply(web.status)
 
-            do_POST = do_GET
+            do_POST = do_OPTIONS = do_GET
 
-            def log_message(self, *_arguments):
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        # A connection that HAProxy resets is none of the tests' business.
-        self._server.handle_error = lambda *_arguments: None
-        self._server.socket.listen(64)
-        self.port = self._server.server_address[1]
-        self.serve(self._server)
+        server = Server(Answer, port)
+        self.port = server.server_port
+        self.serve(server)

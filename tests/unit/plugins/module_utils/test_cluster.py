@@ -7,12 +7,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import os
 import socket
 import subprocess
-import threading
 import time
 
 import pytest
@@ -25,6 +23,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from tests.support.calls import ScriptedMachine
 from tests.support.cluster import Bell, ScriptedTools
 from tests.support.patience import patient, until
+from tests.support.processes import is_running
+from tests.support.serving import Handler, Server, Serving
 
 DEFAULTS = {
     "state": "present",
@@ -421,9 +421,9 @@ class TestMistakes:
         assert member.type and member.title and not {"name", "type", "cluster"} & set(member.options)
 
 
-class Web(http.server.BaseHTTPRequestHandler):
+class Answer(Handler):
     def do_PUT(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+        body = self.body().decode()
         if self.path == "/hang":
             time.sleep(3)
         told = json.dumps({"body": body, "type": self.headers.get("Content-Type"), "path": self.path}).encode()
@@ -433,31 +433,18 @@ class Web(http.server.BaseHTTPRequestHandler):
         if self.path == "/drip":
             for byte in told:
                 self.wfile.write(bytes([byte]))
+                self.wfile.flush()
                 time.sleep(0.2)
         else:
             self.wfile.write(told)
 
-    def log_message(self, *_words):
-        """Say nothing."""
-
 
 @pytest.fixture(name="web", scope="module")
 def serve():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server, serving = Server(Answer), Serving()
+    serving.serve(server)
     yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def is_running(pid):
-    """Whether a process lives. One that has ended may still wait for somebody to collect it."""
-    try:
-        with open(f"/proc/{pid}/stat") as stream:
-            return stream.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    serving.close()
 
 
 class TestTools:

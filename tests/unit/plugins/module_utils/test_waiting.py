@@ -115,7 +115,7 @@ def test_a_redirect_is_no_empty_list(clock):
 def test_the_same_bytes_are_not_parsed_again_but_time_goes_on(clock, monkeypatch):
     dates = iter(["Mon, 19 Sep 2016 18:14:47 GMT", "Mon, 19 Sep 2016 18:15:47 GMT", "Mon, 19 Sep 2016 18:16:47 GMT"])
     with Service(document(event("a")), document(event("a")), document(event("a"), event("b"))) as service:
-        monkeypatch.setattr("tests.support.service.http.server.BaseHTTPRequestHandler.date_time_string", None)
+        monkeypatch.setattr("http.server.BaseHTTPRequestHandler.date_time_string", None)
         service._server.RequestHandlerClass.date_time_string = lambda *_: next(dates)
         reader = Reader(client_of(service, clock), NAME)
         assert reader.read().events[0]["seconds_until_not_before"] == 900
