@@ -51,6 +51,7 @@ from tests.bed import doors, front, image, kernel  # noqa: E402
 from tests.bed.guest import BALANCER_PORT, FILES, PROBE_ADDRESS, Guest  # noqa: E402
 from tests.support import load, simulator  # noqa: E402
 from tests.support.patience import patient  # noqa: E402
+from tests.support.processes import command_of  # noqa: E402
 
 MOVES = ("start", "complete", "cancel")
 
@@ -195,14 +196,15 @@ class Bed:
 
     def ssh(self, guest, *command):
         """Run a command on a guest. Its status is not asked for: the connection may end with the guest."""
-        options = " ".join(self.ssh_options).split()
-        subprocess.run([self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command], check=False)
+        subprocess.run(self._reach(guest, *command), check=False)
 
     def ask_guest(self, guest, *command, given=None):
         """What a command on a guest says on standard output."""
-        options = " ".join(self.ssh_options).split()
-        words = [self.folder / "ssh", "-i", self.key, *options, f"root@{guest.address}", *command]
-        return subprocess.run(words, input=given, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return subprocess.run(self._reach(guest, *command), input=given, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def _reach(self, guest, *command):
+        """The words of a command that reaches a guest."""
+        return [self.folder / "ssh", "-i", self.key, *" ".join(self.ssh_options).split(), f"root@{guest.address}", *command]
 
     def ask_simulator(self, path, body=None):
         """The answer to a GET, or to a POST of a text."""
@@ -433,16 +435,13 @@ def load_stop(bed):
     """The counts of the load, and each request that failed."""
     pids = [int(pid) for pid in (bed.folder / "load.pid").read_text().split()]
     for pid in pids:
-        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as stream:
-            if load.__file__ not in stream.read():
-                raise Mistake("the load has ended before its time")
+        if load.__file__ not in command_of(pid):
+            raise Mistake("the load has ended before its time")
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
     for pid in pids:
-        # Of one that has ended, there is no file or an empty one.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            while Path(f"/proc/{pid}/cmdline").read_text():
-                time.sleep(0.05)
+        while command_of(pid):
+            time.sleep(0.05)
     rows = [row for number in range(1, len(pids) + 1) for row in load.read_requests(load_records(bed, number))]
     return load.summary(rows)
 

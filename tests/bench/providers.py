@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.bed.front import CLIENT, SECRET, TENANT
 from tests.bench import proven
 from tests.bench.stage import StageError
 from tests.support import load, playbook
@@ -54,7 +55,7 @@ PROVIDERS = (
     Provider("haproxy", "haproxy", "default"),
     Provider("nginx", "nginx", "nginx"),
     Provider("health_probe", "probe", "health_probe"),
-    Provider("azure_load_balancer", "azure", "azure_load_balancer", {"AZURE_CLIENT_ID": "app", "AZURE_SECRET": "secret", "AZURE_TENANT": "tenant"}),
+    Provider("azure_load_balancer", "azure", "azure_load_balancer", {"AZURE_CLIENT_ID": CLIENT, "AZURE_SECRET": SECRET, "AZURE_TENANT": TENANT}),
     Provider("health_probe, haproxy", "row", "in_a_row"),
 )
 

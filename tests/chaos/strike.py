@@ -9,7 +9,6 @@ strike.py PID SECONDS (alone|all|connection)
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -18,10 +17,10 @@ from pathlib import Path
 # It is started with neither site packages nor a path of its own.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.support.processes import descendants, kill
+from tests.support.processes import command_of, descendants, kill
 
-CLIENT = b"\0import _socket"
-"""What the command line of a request to a helper has in it, and no other."""
+CLIENT = "import _socket"
+"""How a word of the command line of a request to a helper begins, and of no other."""
 
 
 def strike(pid, who):
@@ -37,9 +36,7 @@ def strike(pid, who):
 
 
 def _is_client(pid):
-    with contextlib.suppress(OSError):
-        return CLIENT in Path("/proc", str(pid), "cmdline").read_bytes()
-    return False
+    return any(word.startswith(CLIENT) for word in command_of(pid))
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ import time
 
 import pytest
 
-from tests.support.awx import Awx, RealAwx
+from tests.support.awx import Awx, RealAwx, fetch_collection
 from tests.support.checkout import BUILD, ROOT
-from tests.support.others import fetch
 from tests.support.patience import patient, until
 from tests.support.programs import Job
 from tests.support.simulator import SHORT
 
 # The last package with awx.awx, in the version of AWX that docs/run-it.md is about.
-PACKAGE = "ansible==12.3.0"
 SETTINGS = {
     "awx_setup_inventory": "Tested VMs",
     "awx_setup_inventory_file": "inventory.yml",
@@ -46,9 +44,7 @@ PASSES = "Take a pass over all scheduled events"
 
 @pytest.fixture(scope="module", name="collections")
 def awx_collection():
-    folder = BUILD / "others"
-    fetch(PACKAGE, "awx.awx", folder)
-    return folder
+    return fetch_collection()
 
 
 @pytest.fixture(name="awx")

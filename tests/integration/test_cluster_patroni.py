@@ -10,6 +10,7 @@ with answers that this Patroni gave.
 
 from __future__ import annotations
 
+import functools
 import signal
 import time
 from datetime import datetime, timedelta, timezone
@@ -17,13 +18,13 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni import Patroni
 
+from tests.support.cluster_bed import arguments_of, hold_of
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
 from tests.support.module import run_module
 from tests.support.patience import patient, until
-from tests.support.patroni import NEEDED, Cluster, Writers
+from tests.support.patroni import NEEDED, STEP, Cluster, Writers
 from tests.support.processes import descendants, kill
-from tests.support.service import EVENT
 
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
 
@@ -50,12 +51,7 @@ def make_writers(cluster, leader):
     writers.stop()
 
 
-def arguments(folder, node, state="present", **more):
-    return {"type": "patroni", "name": "db", "options": node.options, "state": state, "event_ids": [EVENT], "state_dir": str(folder / "state"), **more}
-
-
-def hold(folder, node, state="present", check=False, **more):
-    return run_module("cluster_hold", arguments(folder, node, state, **more), check)
+arguments, hold = (functools.partial(each, STEP) for each in (arguments_of, hold_of))
 
 
 def nothing_lost(cluster, writers):
@@ -211,7 +207,7 @@ class TestEvents:
 
     @pytest.fixture(name="site")
     def make_site(self, cluster, leader, tmp_path):
-        site = ClusterSite(tmp_path, cluster.nodes, name="db", type="patroni")
+        site = ClusterSite(tmp_path, cluster.nodes, **STEP)
         yield site
         site.close()
 

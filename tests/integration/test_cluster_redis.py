@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import time
@@ -14,13 +15,12 @@ import time
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis import Redis, RedisServer
 
+from tests.support.cluster_bed import arguments_of, hold_of
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
 from tests.support.cluster_site import ClusterSite, run_killed
-from tests.support.module import run_module
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
-from tests.support.redis_sentinel import GROUP, NEEDED, SERVER, Sentinels, Writers
-from tests.support.service import EVENT
+from tests.support.redis_sentinel import GROUP, NEEDED, SERVER, STEP, Sentinels, Writers
 from tests.support.simulator import SHORT
 
 pytestmark = [NEEDED, pytest.mark.timeout(300)]
@@ -58,12 +58,7 @@ def make_writers(cluster):
     writers.stop()
 
 
-def arguments(folder, node, state="present", **more):
-    return {"type": "redis", "name": "cache", "options": node.options, "state": state, "event_ids": [EVENT], "state_dir": str(folder / "state"), **more}
-
-
-def hold(folder, node, state="present", check=False, **more):
-    return run_module("cluster_hold", arguments(folder, node, state, **more), check)
+arguments, hold = (functools.partial(each, STEP) for each in (arguments_of, hold_of))
 
 
 def nothing_lost(writers):
@@ -263,7 +258,7 @@ class TestEvents:
     @pytest.fixture(name="site")
     def make_site(self, cluster, tmp_path):
         (tmp_path / "s").mkdir()
-        site = ClusterSite(tmp_path / "s", cluster.nodes, name="cache", type="redis")
+        site = ClusterSite(tmp_path / "s", cluster.nodes, **STEP)
         yield site
         site.close()
 

@@ -20,15 +20,13 @@ import yaml
 from tests.support.checkout import BUILD, ROOT
 from tests.support.others import unpack
 from tests.support.patience import patient, until
-from tests.support.prometheus import Dashboard, Prometheus, needs_prometheus
+from tests.support.prometheus import DASHBOARD, RULES, Dashboard, Prometheus, needs_prometheus
 from tests.support.receiver import Receiver
 from tests.support.watcher import HURRY, Watcher
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
-RULES = ROOT / "docs" / "monitoring" / "graceful_azure.rules.yml"
 GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
-DASHBOARD = ROOT / "docs" / "monitoring" / "grafana-dashboard.json"
 # Two runs are needed to see the counters move.
 RUNS = 2
 

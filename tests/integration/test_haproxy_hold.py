@@ -708,10 +708,7 @@ backend tracking
 
     @staticmethod
     def until_operational(haproxy, *states):
-        deadline = time.monotonic() + patient(10)
-        while haproxy.ask("show servers state www").splitlines()[2].split()[5] not in states:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: haproxy.ask("show servers state www").splitlines()[2].split()[5] in states, 10, pause=0.02)
 
     def test_while_its_checks_fail_and_it_still_counts_as_up_it_waits(self, bed, hold, release, tmp_path):
         bed.serve(bed.port)
@@ -1106,10 +1103,8 @@ class Agent:
                 connection.sendall(self.word)
 
     def until_asked(self, times=2):
-        wanted, deadline = self.asked + times, time.monotonic() + patient(5)
-        while self.asked < wanted:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wanted = self.asked + times
+        until(lambda: self.asked >= wanted, 5, "it is asked", pause=0.02)
 
     def close(self):
         self._stopped.set()

@@ -21,11 +21,13 @@ import yaml
 from tests.support.nodes import NODES, Nodes, needs
 from tests.support.own_steps import OwnFiles, OwnStep, files_of_example
 from tests.support.patience import patient, until
+from tests.support.patroni import SERVERS
+from tests.support.processes import find_program
 from tests.support.simulator import SHORT
 
 pytestmark = pytest.mark.timeout(240)
 
-POSTGRESQL = next((path for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True) if (path / "initdb").exists()), None)
+POSTGRESQL = SERVERS[-1].parent if SERVERS else None
 
 # It takes one job after the other, unless it is paused. A job goes on until there is a file "finish".
 WORKER = """
@@ -182,7 +184,7 @@ class TestKeepalived:
         here.update({"/var/lib/keepalived-graceful-azure": f"{folder}/file-{name}", "priority 110": f"priority {priority}"})
         path = folder / f"keepalived-{name}.conf"
         path.write_text(files_of_example("keepalived", here)["keepalived.conf"])
-        keepalived = shutil.which("keepalived", path=os.environ["PATH"] + ":/usr/sbin")
+        keepalived = find_program("keepalived")
         return nodes[name].start(
             keepalived, "--dont-fork", "--log-console", "--use-file", str(path), "--pid", f"/run/{name}.pid", "--vrrp_pid", f"/run/{name}-v.pid"
         )

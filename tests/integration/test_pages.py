@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.bed import kernel
+from tests.support.awx import fetch_collection
 from tests.support.awx_jobs import JobsAwx
 from tests.support.checkout import BUILD
 from tests.support.guests import booted
-from tests.support.others import fetch
 from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
 from tests.support.patience import until
 from tests.support.receiver import certificate
@@ -219,9 +219,7 @@ class OwnMachine:
         self.environment = {"PATH": f"{programs}:{os.environ['PATH']}"}
         # Both of these read it, requests too.
         self.environment |= dict.fromkeys(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), str(pem))
-        collections = BUILD / "others"
-        fetch("ansible==12.3.0", "awx.awx", collections)
-        self.environment["ANSIBLE_COLLECTIONS_PATH"] = f"{BUILD / 'collections'}:{collections}"
+        self.environment["ANSIBLE_COLLECTIONS_PATH"] = f"{BUILD / 'collections'}:{fetch_collection()}"
         enter = f"cd {folder} && mount --bind {folder}/hosts /etc/hosts && exec bash"
         variables = [f"{name}={value}" for name, value in self.environment.items()]
         self.terminal = Terminal(["nsenter", f"--net={network}", "unshare", "--mount", "env", *variables, "sh", "-c", enter], folder / "terminal.txt")

@@ -17,6 +17,8 @@ import urllib.parse
 
 import requests
 
+from tests.support.checkout import BUILD
+from tests.support.others import fetch
 from tests.support.patience import patient, until
 from tests.support.serving import Handler, Server, Serving
 
@@ -25,6 +27,13 @@ PREFIX = "/api/v2/"
 # What hangs on an object by addresses of its own: lists of ids, and documents.
 ASSOCIATIONS = ("credentials", "labels", "instance_groups", *(f"notification_templates_{when}" for when in ("started", "success", "error")))
 DOCUMENTS = ("survey_spec",)
+
+
+def fetch_collection():
+    """The folder that has the collection awx.awx of that version."""
+    folder = BUILD / "others"
+    fetch("ansible==12.3.0", "awx.awx", folder)
+    return folder
 
 
 class Awx(Serving):

@@ -12,6 +12,15 @@ from tests.support.module import run_module
 from tests.support.service import EVENT
 
 
+def arguments_of(step, folder, node, state="present", **more):
+    """Of a hold on this node, with its record in the folder "state" of this one."""
+    return {**step, "options": node.options, "state": state, "event_ids": [EVENT], "state_dir": str(folder / "state"), **more}
+
+
+def hold_of(step, folder, node, state="present", check=False, **more):
+    return run_module("cluster_hold", arguments_of(step, folder, node, state, **more), check)
+
+
 class Bed:
     """Each host has a folder for its records. C(given): what all calls have in common: the type, the name of the hold, and how long a call may wait.
 

@@ -100,7 +100,7 @@ class OfRedis(Members):
     """Clients add numbers to a set. Every number that was acknowledged is in it."""
 
     needed = (redis_sentinel.NEEDED,)
-    step = {"name": "cache", "type": "redis"}
+    step = redis_sentinel.STEP
 
     @staticmethod
     def started(folder):
@@ -277,7 +277,7 @@ class OfPatroni(Members):
     """Clients insert numbers. Every number that was acknowledged is there."""
 
     needed = (patroni.NEEDED,)
-    step = {"name": "db", "type": "patroni"}
+    step = patroni.STEP
 
     @staticmethod
     def started(folder):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import patient
+from tests.support.patience import until
 from tests.support.processes import children, command_of, find_program
 
 PROGRAM = os.environ.get("GRACEFUL_AZURE_NGINX") or find_program("nginx")
@@ -85,15 +85,16 @@ class Nginx:
         time.sleep(TICKS)
         words = ("-p", str(self.folder), "-c", str(self.configuration), "-e", str(self.folder / "error.log"), "-g", "daemon off;")
         self._process = self._start_process("nginx", PROGRAM, *words)
-        deadline = time.monotonic() + patient(START_SECONDS)
-        while not self.workers():
-            assert time.monotonic() < deadline and self._process.poll() is None, (self.folder / "error.log").read_text()
-            time.sleep(0.02)
+        until(lambda: self.workers() or self._process.poll() is not None, START_SECONDS, self._said, pause=0.02)
+        assert self._process.poll() is None, self._said()
         time.sleep(TICKS)
 
     def _popen(self, _name, *command):
         with (self.folder / "output.log").open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def _said(self):
+        return (self.folder / "error.log").read_text()
 
     @property
     def pid(self):
@@ -116,10 +117,7 @@ class Nginx:
         time.sleep(TICKS)
         before = self.workers()
         self._process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + patient(START_SECONDS)
-        while not self.workers() or self.workers() & before:
-            assert time.monotonic() < deadline, (self.folder / "error.log").read_text()
-            time.sleep(0.02)
+        until(lambda: (found := self.workers()) and not found & before, START_SECONDS, self._said, pause=0.02)
         time.sleep(TICKS)
 
     def stop(self):

@@ -34,6 +34,8 @@ NEEDED = pytest.mark.skipif(
     not (PATRONI and ETCD and SERVERS), reason="no patroni, etcd or PostgreSQL: apt-get install patroni etcd-server python3-etcd postgresql"
 )
 
+# The options of the duty that all hosts share.
+STEP = {"name": "db", "type": "patroni"}
 GROUP = "shop"
 USER, PASSWORD = "operator", "a secret of the tests"
 START_SECONDS = 180

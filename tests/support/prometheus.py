@@ -15,10 +15,13 @@ import urllib.request
 import pytest
 import yaml
 
+from tests.support.checkout import ROOT
 from tests.support.patience import patient, until
 from tests.support.ports import free_port
 from tests.support.processes import Processes
 
+RULES = ROOT / "docs" / "monitoring" / "graceful_azure.rules.yml"
+DASHBOARD = ROOT / "docs" / "monitoring" / "grafana-dashboard.json"
 # Debian's packages, and the program in each.
 PROGRAMS = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
 # Before each of these Grafana writes two backslashes.

@@ -31,6 +31,8 @@ def version():
 
 NEEDED = pytest.mark.skipif(version() < (6, 2), reason="no redis-server and redis-sentinel 6.2 or newer: apt-get install redis-server redis-sentinel")
 
+# The options of the duty that all hosts share.
+STEP = {"name": "cache", "type": "redis"}
 GROUP = "shop"
 PASSWORD = "a-secret-of-the-tests"
 SENTINEL_PASSWORD = "another-secret"

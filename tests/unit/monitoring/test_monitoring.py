@@ -20,10 +20,9 @@ from graceful_azure_watcher import notes
 from tests.support.checkout import BUILD, ROOT
 from tests.support.model import Model
 from tests.support.patience import patient
+from tests.support.prometheus import DASHBOARD, RULES
 
 PROMTOOL = shutil.which("promtool", path=str(BUILD)) or shutil.which("promtool")
-ALERTS = ROOT / "docs" / "monitoring" / "graceful_azure.rules.yml"
-DASHBOARD = ROOT / "docs" / "monitoring" / "grafana-dashboard.json"
 OF_WATCHER = {
     "version": "1", "settings": "5e7", "host": "www_1", "action": "awx", "doing": "", "error": None, "written": 1795273200.5, "last_answer_age": 0.4,
     "action_failing": True, "fast_path_failing": False, "seconds_until_not_before": 12.5, "fast_path_held": [], "answers": 5, "errors": 1,
@@ -206,7 +205,7 @@ def named(expression):
 
 
 def expressions():
-    for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]:
+    for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]:
         yield rule["expr"]
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
         yield from (target["expr"] for target in panel["targets"])
@@ -289,10 +288,10 @@ def test_an_alert(tmp_path, alert, series, minute):
                  "exp_samples": [{"labels": "{}", "value": int(does)}]} for at, does in fires.items()]  # fmt: skip
     case = {"interval": "1m", "input_series": [{"series": f"graceful_azure_{name}", "values": values} for name, values in series.items()]}
     (tmp_path / "test.yml").write_text(yaml.safe_dump({
-        "rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [dict(case, promql_expr_test=expected)],
+        "rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [dict(case, promql_expr_test=expected)],
     }))  # fmt: skip
     promtool("test", "rules", tmp_path / "test.yml")
 
 
 def test_every_alert_is_tried():
-    assert {rule["alert"] for rule in yaml.safe_load(ALERTS.read_text())["groups"][0]["rules"]} == set(CASES) and len(CASES) == 5
+    assert {rule["alert"] for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]} == set(CASES) and len(CASES) == 5
