@@ -79,16 +79,17 @@ def missing_mount(path: str, proc: str = "/proc", fstab: str = "/etc/fstab") -> 
 
     Azure advises C(nofail) for data disks, so that a machine starts without them, and may have them later.
     """
-    real = os.path.realpath(path)
+    path, real = os.path.normpath(path), os.path.realpath(path)
     for line in read(fstab).splitlines():
         fields = line.split()
-        if len(fields) < 3 or line.lstrip().startswith("#") or not fields[1].startswith("/") or "noauto" in "".join(fields[3:4]).split(","):
+        if len(fields) < 3 or line.lstrip().startswith("#") or "noauto" in "".join(fields[3:4]).split(","):
             continue
-        point = os.path.realpath(_plain(fields[1]))
-        if point != "/" and (real + "/").startswith(point + "/"):
-            mount = mount_of(real, proc)
+        point = os.path.normpath(_plain(fields[1]))
+        # No other mount point is looked at: on a server that is gone, that would never end.
+        if any((name + "/").startswith(point + "/") for name in (path, real)):
+            point, mount = os.path.realpath(point), mount_of(real, proc)
             # Something else may be mounted below, as in a container with the file of its image.
-            if mount and not (mount.point + "/").startswith(point + "/"):
+            if mount and (real + "/").startswith(point + "/") and not (mount.point + "/").startswith(point + "/"):
                 return point
     return None
 

@@ -77,6 +77,29 @@ def test_a_disk_that_is_not_mounted(proc, tmp_path, line, found):
     assert missing_mount("/srv/data/held/state", proc(), str(tmp_path / "none")) is None
 
 
+def test_a_disk_below_one_that_is_not_mounted(proc, tmp_path, monkeypatch):
+    """As where the agent's line for Azure's temporary disk stayed after a resize to a VM without one. No other mount point is looked at: on a server that is
+    gone, that would never end."""
+    fstab = tmp_path / "fstab"
+    fstab.write_text("/dev/sda1 / ext4 defaults 0 1\nnas:/home /srv/home nfs hard 0 0\n/dev/sdb1 /mnt auto defaults,nofail 0 2\n/dev/sdc1 /mnt/data ext4\n")
+    looked_at, lstat = [], os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path, **more: looked_at.append(str(path)) or lstat(path, **more))
+    assert missing_mount("/mnt/data/state", proc(mounted("/mnt/data", "ext4", "/dev/sdc1")), str(fstab)) is None
+    assert missing_mount("/mnt/data", proc(mounted("/mnt/data", "ext4", "/dev/sdc1")), str(fstab)) is None
+    assert missing_mount("/mnt/data/state", proc(mounted("/mnt", "ext4", "/dev/sdb1")), str(fstab)) == "/mnt/data"
+    assert missing_mount("/mnt/state", proc(mounted("/mnt/data", "ext4", "/dev/sdc1")), str(fstab)) == "/mnt"
+    assert {path.split("/")[1] for path in looked_at} >= {"mnt"} and not [path for path in looked_at if path.startswith("/srv")]
+
+
+def test_a_disk_that_is_not_mounted_behind_a_link(proc, tmp_path):
+    (tmp_path / "link").symlink_to("/srv")
+    fstab = tmp_path / "fstab"
+    for point, path in ((f"{tmp_path}/link/data", f"{tmp_path}/link/data/state"), ("/srv/data", f"{tmp_path}/link/data/state")):
+        fstab.write_text(f"/dev/sdc1 {point} ext4 defaults\n")
+        assert missing_mount(path, proc(), str(fstab)) == "/srv/data"
+        assert missing_mount(path, proc(mounted("/srv/data", "ext4", "/dev/sdc1")), str(fstab)) is None
+
+
 def test_a_disk_in_memory(proc):
     assert why_lost("/srv/state", proc(mounted("/srv", "ext4", "/dev/zram1"))) is not None
 
