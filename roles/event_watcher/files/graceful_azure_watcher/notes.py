@@ -60,7 +60,7 @@ def metrics(state):
         ("action_failing", "gauge", "1 where the last action failed and there is still something to be done", _one(int(state["action_failing"]))),
         ("fast_path_started_total", "counter", "Commands of the fast path started", _one(state["fast_path_started"])),
         ("fast_path_failed_total", "counter", "Commands of the fast path that failed", _one(state["fast_path_failed"])),
-        ("fast_path_failing", "gauge", "1 where the last of them failed and is tried again", _one(int(state["fast_path_failing"]))),
+        ("fast_path_failing", "gauge", "1 where the last of them failed, or its record cannot be read or written", _one(int(state["fast_path_failing"]))),
         ("fast_path_held", "gauge", "Events for which the fast path holds this host out", _one(len(state["fast_path_held"]))),
     ]
     lines = []
@@ -114,7 +114,7 @@ def status(state, installed, running, settings):
         lines.append("  no event names this host")
     lines.append(f"  action {state['action']}: {state['doing']}; {state['actions_started']} started, {state['actions_failed']} failed")
     if state.get("fast_path_failing"):
-        lines.append("  the last command of the fast path failed and is tried again")
+        lines.append("  the last command of the fast path failed, or its record cannot be read or written; this is tried again")
     if state["fast_path_held"]:
         lines.append(f"  out by the fast path for {', '.join(state['fast_path_held'])}")
     return [clean(text) for text in lines]

@@ -74,7 +74,7 @@ def test_status_for_people():
     assert lines[0] == "graceful-azure-watcher 1+a, running"
     assert "  Reboot E1 Scheduled, not before 2026-11-21T12:00:00Z: www_1,www_2" in lines
     assert any("2 started, 1 failed" in line for line in lines)
-    assert any("fast path failed" in line for line in status(fast_path_failing=True))
+    assert any("fast path failed, or its record cannot be read or written" in line for line in status(fast_path_failing=True))
     assert status(running=False) == ["graceful-azure-watcher 1+a, not running"]
     assert status(running=None) == ["graceful-azure-watcher 1+a, perhaps running: this user may not look"]
     assert any("not answered yet (refused)" in line for line in status(last_answer_age=None, error="refused"))
