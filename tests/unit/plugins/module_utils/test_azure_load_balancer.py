@@ -870,7 +870,11 @@ def test_other_pools_and_inbound_nat_rules_that_lead_to_a_member_are_told():
 def test_a_nat_rule_and_a_rule_without_a_probe_lead_to_a_member_through_another_pool():
     """An inbound NAT rule may have a pool of its own. Without a probe, C(Down) means nothing in any pool."""
     own = [member("a", "10.0.0.4"), on_interface("e", "one")]
-    pools = [pool_of("web", *own), pool_of("nat", member("n", "10.0.0.4"), on_interface("f", "two")), pool_of("api", member("x", "10.0.0.4", adminState="Down"))]
+    pools = [
+        pool_of("web", *own),
+        pool_of("nat", member("n", "10.0.0.4"), on_interface("f", "two")),
+        pool_of("api", member("x", "10.0.0.4", adminState="Down")),
+    ]
     nat = [{"name": "each", "properties": {"backendAddressPool": {"id": f"{LB}/backendAddressPools/NAT"}, "backendPort": 8080}}]
     rules = [rule(80, "web"), rule(81, "api"), rule(82, "api", probe=None)]
     resource = {"properties": {"backendAddressPools": pools, "loadBalancingRules": rules, "inboundNatRules": nat}}
