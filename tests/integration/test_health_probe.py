@@ -28,7 +28,7 @@ from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
 from tests.support.simulator import SHORT
-from tests.support.site import Playbooks, until_said
+from tests.support.site import BehindHaproxy, until_said
 from tests.support.web import Web
 from tests.support.world import PROBED_PROGRAM, reserve_port
 
@@ -38,7 +38,7 @@ RATE = 60
 FIGURES = {"interval": 0.5, "threshold": 2, "margin": 1}
 
 
-class ProbedSite(Playbooks):
+class ProbedSite(BehindHaproxy):
     """Applications behind HAProxy in TCP mode, with their health answer on a port of its own. ``means``: what their file means.
 
     C(check): how HAProxy checks a server, by a pattern with the ports of the application and of its health answer. C(rise): after how many checks that
@@ -113,7 +113,6 @@ class ProbedSite(Playbooks):
 
     def close(self):
         super().close()
-        self.haproxy.stop()
         self.running.close()
         for pair in self.keepers.values():
             for keeper in pair:

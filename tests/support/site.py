@@ -95,7 +95,27 @@ class Playbooks:
         self.simulator.close()
 
 
-class Site(Playbooks):
+class BehindHaproxy(Playbooks):
+    """Hosts that are the servers of a backend C(www) of ``haproxy``, which a subclass starts."""
+
+    haproxy: Haproxy
+
+    def duties(self, *others, **options):
+        """What a host hands over: HAProxy with these options, and then the others, which wait until the host is idle."""
+        return [{**behind_haproxy(self.haproxy.socket), **options}, *others]
+
+    def admin_states(self):
+        return {name: {0: "ready", 1: "maint", 8: "drain"}.get(self.haproxy.flags("www", name)[0]) for name in self.names}
+
+    def await_state(self, name, state, seconds=30):
+        until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
+
+    def close(self):
+        super().close()
+        self.haproxy.stop()
+
+
+class Site(BehindHaproxy):
     """``names`` are the hosts, ``balancers`` the inventory names under which the one HAProxy is known. ``python`` is what runs on the hosts."""
 
     def __init__(self, folder, names=("web1", "web2"), variables=None, balancers=("lb1",), python=sys.executable, programs=None):
@@ -109,10 +129,6 @@ class Site(Playbooks):
         self.haproxy = Haproxy(proxy, f"frontend in\n  bind unix@{proxy}/front.sock\n  default_backend www\nbackend www\n{servers}")
         self.write_inventory(variables or {}, balancers)
 
-    def duties(self, *others, **options):
-        """What a host hands over: HAProxy with these options, and then the others, which wait until the host is idle."""
-        return [{**behind_haproxy(self.haproxy.socket), **options}, *others]
-
     def write_inventory(self, variables=None, balancers=("lb1",), **of_hosts):
         hosts = {
             name: {**web_host(self.folder, name, self.simulator.urls[name], listener.port), **of_hosts.get(name, {})}
@@ -121,9 +137,6 @@ class Site(Playbooks):
         machines = {name: {**state_dir(self.folder, name), **of_hosts.get(name, {})} for name in balancers}
         everybody = {**LOCAL, "ansible_python_interpreter": self.python}
         write_inventory(self.inventory, hosts, self.duties(hosts=list(balancers)), machines, variables, everybody)
-
-    def admin_states(self):
-        return {name: {0: "ready", 1: "maint", 8: "drain"}.get(self.haproxy.flags("www", name)[0]) for name in self.names}
 
     def see_a_reboot_through(self):
         """A Reboot of web1 from notice to the end: approved once, and everything as it was."""
@@ -137,12 +150,8 @@ class Site(Playbooks):
         assert self.records() == []
         return run
 
-    def await_state(self, name, state, seconds=30):
-        until(lambda: self.admin_states()[name] == state, seconds, f"{name} {state}")
-
     def close(self):
         super().close()
-        self.haproxy.stop()
         for listener in self.listeners.values():
             listener.close()
 
