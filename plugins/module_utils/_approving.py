@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._absence import READ_AGAIN, Absences
-from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, sort_for_approval
+from ansible_collections.graceful.azure.plugins.module_utils._events import PREVIEW, clip, sort_for_approval, types_meant
 from ansible_collections.graceful.azure.plugins.module_utils._imds import ImdsStatusError
 from ansible_collections.graceful.azure.plugins.module_utils._selection import check_event_ids
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import READY_LONG_AGO, fold
@@ -76,9 +76,7 @@ class Approval:
         unique = {fold(event_id): event_id for event_id in reversed(check_event_ids(params["event_ids"]))}
         others = params.get("allow_other_hosts", False)
         reader = Reader(client, params["resource_name"], ask_name=not others)
-        details = params.get("event_details") or {}
-        types = {fold(event_id): known.get("event_type") for event_id, known in details.items() if isinstance(known, dict)}
-        return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types)
+        return cls(client, reader, list(reversed(list(unique.values()))), others, params["ready_resources"], types_meant(params.get("event_details")))
 
     def send(
         self,

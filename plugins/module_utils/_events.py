@@ -139,6 +139,11 @@ def telling(event: Mapping[str, Any]) -> tuple[Any, ...]:
     return event.get("event_status"), event.get("event_type"), event.get("not_before"), sorted(name.lower() for name in event["resources"])
 
 
+def types_meant(details: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Per folded id the type for which an approval was decided on. C(details): what is known of the events; what says no type lets every type pass."""
+    return {fold(event_id): known.get("event_type") for event_id, known in (details or {}).items() if isinstance(known, dict)}
+
+
 def describe(event: ScheduledEvent) -> str:
     """Describe an event for a message in a few words, on one line that is not too long."""
     return clip(f"{event['event_id']} ({event['event_type']}, {event['event_status']})", 80).strip("'\"")

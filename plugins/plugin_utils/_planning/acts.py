@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.module_utils._events import types_meant
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import BEING_RESTORED, DRAINED, READY_TO_LEAVE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import ON_HOST, TRAFFIC
@@ -119,8 +120,8 @@ def _approve_outside(step: StepJson, host: Host, run: Run) -> Acts:
     if host.settings.outside is None:
         raise AssertionError("otherwise the step would have no witness")
     machine, module, args = act_outside(host.settings.outside, step["event_ids"], ready_until=step["ready_until"], timeout=timeout)
-    kinds = {fold(event_id): details.get("event_type") for event_id, details in step["event_details"].items()}
-    expected = {event_id: {"event_type": kinds.get(fold(event_id)), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
+    types = types_meant(step["event_details"])
+    expected = {event_id: {"event_type": types.get(fold(event_id)), "ready": step["ready_resources"]} for event_id in step["event_ids"]}
     return [(step["witness"], [seen]), (machine, [dict(as_act("sent", module, **args), expected=expected)])]
 
 

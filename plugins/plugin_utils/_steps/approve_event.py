@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip, sort_for_approval, why_not_approve
+from ansible_collections.graceful.azure.plugins.module_utils._events import EVENT_TYPES, clip, sort_for_approval, types_meant, why_not_approve
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps import azure_resource_manager
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import (
@@ -126,9 +126,13 @@ def progress_outside(
         return {"ids": [], "absent": [], "refused": why, "result": {}}
     shown = seen.get("events") or ()
     wanted = list(event_ids) or [event["event_id"] for event in shown]
-    types = {fold(event_id): details.get("event_type") for event_id, details in (event_details or {}).items()}
     ids, not_approved, found = sort_for_approval(
-        shown, wanted, lambda event: resource_name.lower() in map(str.lower, event["resources"]), resource_name, ready_resources or [resource_name], types
+        shown,
+        wanted,
+        lambda event: resource_name.lower() in map(str.lower, event["resources"]),
+        resource_name,
+        ready_resources or [resource_name],
+        types_meant(event_details),
     )
     result = judge(wanted, {**sent, "not_approved": not_approved})
     absent = [entry["event_id"] for entry in not_approved if entry["reason"] == "absent"]
