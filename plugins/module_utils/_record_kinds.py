@@ -34,6 +34,9 @@ BEING_RESTORED = "restoring"
 # All of them, in the order in which they end.
 NOTES = (APPROVED, READY_TO_LEAVE, DRAINED, BEING_RESTORED)
 
+# The watcher's fast path keeps the host out. Nothing else writes or removes it.
+FAST_PATH = "event_watcher_fast_path"
+
 NUMBER = (int, float)
 
 

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import pytest
+from graceful_azure_watcher.hold import FastHold
 
 from tests.support import load
 from tests.support.checkout import BUILD
@@ -242,6 +243,42 @@ def test_what_is_handed_over_first_may_make_the_answer_fail(make_site):
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
     assert len(site.simulator.event(event_id)["Approvals"]) == 1 and not file.exists() and not standby.exists()
     assert "was not seen to pass" not in run.output and "until it has passed" not in run.output, run.output
+
+
+# A look and a hold alone: tests/unit/plugins/module_utils/test_health_probe.py.
+@pytest.mark.long
+def test_the_fast_path_of_the_watcher_may_have_made_the_answer_fail(make_site):
+    """As docs/one-vm.md has it: by a file of its own, before there is a run."""
+    site = make_site()
+    flag = site.folder / "out-at-once"
+    site.write(web1={"file": str(site.folder / "another")})
+    inventory = json.loads(site.inventory.read_text())
+    web1 = inventory["all"]["children"]["web"]["hosts"]["web1"]
+
+    class Health(Web):
+        @property
+        def status(self):
+            return 503 if flag.exists() or (site.folder / "another").exists() else 200
+
+        @status.setter
+        def status(self, _status):
+            pass
+
+    with contextlib.closing(Health("HTTP/1.0")) as health:
+        web1["graceful_azure_duties"][0]["url"] = f"http://127.0.0.1:{health.port}/"
+        site.inventory.write_text(json.dumps(inventory))
+        event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
+        flag.touch()
+        fast = FastHold(state_dir(site.folder, "web1")["graceful_azure_state_dir"])
+        fast.write([event_id], True, [{"event_id": event_id, "event_type": "Reboot", "resources": ["web1"]}])
+        process = site.start("handle_events", handle_events_timeout=patient(40))
+        until(lambda: process.poll() is not None or site.simulator.event(event_id)["History"][-1]["Status"] == "Completed", 60)
+        flag.unlink()
+        fast.write([], False, [])
+        run = site.finish(process)
+    assert run.status == 0 and len(site.simulator.event(event_id)["Approvals"]) == 1, run.output
+    assert "was not seen to pass" not in run.output and "until it has passed" not in run.output, run.output
+    assert not (site.folder / "another").exists()
 
 
 # The plan alone: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.

@@ -30,7 +30,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._health_probe impor
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import DEFAULT_STATE_DIR, HoldError, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds, poll
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE, heard_in, still_uncounted, why_uncounted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import FAST_PATH, HEALTH_PROBE, TASK, heard_in, still_uncounted, why_uncounted
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import plural
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import SystemdError
 
@@ -170,18 +170,23 @@ def _check(action: Any, machine: Machine) -> None:
 
 
 def passes_at(url: str | None, health: Any, machine: Machine) -> bool | None:
-    """Whether the answer passes at that URL. None if there is no URL."""
+    """Whether the answer passes at that URL. None if there is no URL, or if nobody could have seen it pass."""
     if not url:
         return None
     # A single bad answer is no news for a balancer either.
     ends = machine.monotonic() + ANSWER_SECONDS
 
-    def ask() -> str | None:
-        said: str | None = health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))[1]
-        return said
+    def ask() -> tuple[bool, str | None]:
+        asked: tuple[bool, str | None] = health.ask(url, max(ends - machine.monotonic(), AGAIN_SECONDS))
+        return asked
 
-    said, _took = poll(ask, lambda said: said is None, ANSWER_SECONDS - AGAIN_SECONDS, AGAIN_SECONDS, machine.monotonic, machine.sleep)
-    return said is None
+    (answered, said), _took = poll(ask, lambda asked: asked[1] is None, ANSWER_SECONDS - AGAIN_SECONDS, AGAIN_SECONDS, machine.monotonic, machine.sleep)
+    return None if _fails_by_fast_path(answered, said, machine.store()) else said is None
+
+
+def _fails_by_fast_path(answered: bool, said: str | None, store: Any) -> bool:
+    """Whether the watcher's fast path, which comes before every run, may make the answer fail. Where nobody answers at all, a wrong URL tells the same."""
+    return answered and said is not None and store.read(TASK, {"name": FAST_PATH}) is not None
 
 
 def _change(machine: Machine, health: Any, request: Request, action: Any, timeout: float, passes: Callable[[], bool | None]) -> Engine[Any]:
@@ -347,7 +352,7 @@ class ProbeLook:
         if not self._params["url"]:
             return None
         answered, said = self._health.ask(self._params["url"], ANSWER_SECONDS, self.arrivals)
-        return {"passes": said is None, "said": said, "answered": answered}
+        return {"passes": said is None, "said": said, "answered": answered, "fast_path": _fails_by_fast_path(answered, said, self._store)}
 
 
 DUTIES: dict[str, type[Duty]] = {"health_probe": HealthProbeDuty}

@@ -177,7 +177,7 @@ def is_untold(look: Mapping[str, Any]) -> bool:
 
 def not_passing(look: Mapping[str, Any]) -> str | None:
     """A sentence if the answer does not pass although nothing makes it fail; otherwise None."""
-    if passes_at_url(look) is not False or look["answer"]["condition"] != NONE:
+    if passes_at_url(look) is not False or look["answer"]["condition"] != NONE or look["probe"].get("fast_path"):
         return None
     return "%s, although nothing makes it fail: until it has passed, the host never counts as out, and is not approved; start what should answer, or %s" % (
         look["probe"]["said"],

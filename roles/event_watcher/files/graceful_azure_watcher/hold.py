@@ -17,10 +17,9 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
     new_record,
     scan_records,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, TASK, was_posted
+from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import APPROVED, BEING_RESTORED, FAST_PATH, TASK, was_posted
 
-NAME = "event_watcher_fast_path"
-_SUBJECT = {"name": NAME}
+_SUBJECT = {"name": FAST_PATH}
 # Another process keeps the folder for milliseconds. Who is stuck must not stop the watcher.
 _LOCK_SECONDS = 0.5
 # The playbooks forget these records last, once the host is back in its load balancer.
@@ -36,7 +35,7 @@ def look(state_dir):
     held, last = set(), set()
     for record in records:
         name = record["subject"].get("name") if record["kind"] == TASK else None
-        if name == NAME:
+        if name == FAST_PATH:
             # The watcher's own: what it does is undone by no job.
             continue
         ids = {fold(event_id): entry for event_id, entry in record["events"].items()}

@@ -24,6 +24,7 @@ from ansible_collections.graceful.azure.plugins.module_utils import _health_acti
 from ansible_collections.graceful.azure.plugins.module_utils._connections import Counted
 from ansible_collections.graceful.azure.plugins.module_utils._duties import all_types
 from ansible_collections.graceful.azure.plugins.module_utils._duties import health_probe as duty
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.health_probe import not_passing
 from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Machine
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import (
     KEPT,
@@ -42,6 +43,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_records impor
 from ansible_collections.graceful.azure.plugins.module_utils._new_connections import Arrivals
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HEALTH_PROBE
 from ansible_collections.graceful.azure.plugins.module_utils._systemd import Systemd, SystemdError
+from graceful_azure_watcher.hold import FastHold
 
 from tests.support.calls import call
 from tests.support.killed import Killed
@@ -252,6 +254,28 @@ def test_an_answer_that_never_passed_proves_nothing_when_it_fails(host, statuses
     told = host.see(url=options["url"], notice=0.0)
     assert told["answer"]["found"] == {"state": "passing", "passed": passed} and not told["probe"]["passes"]
     assert told["notice_left"] == 0 and told["idle"] is passed
+
+
+@pytest.mark.parametrize("host", ["out"], indirect=True)
+@pytest.mark.parametrize("listens", [False, True])
+def test_what_the_fast_path_of_the_watcher_has_made_fail_need_not_have_passed(host, listens, monkeypatch):
+    """It comes before every run, so no run could see the URL pass. But where nobody answers, a wrong URL tells the same."""
+    monkeypatch.setattr(duty, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(duty, "AGAIN_SECONDS", 0.001)
+    event = {"event_id": "E", "event_type": "Terminate", "resources": ["web1"]}
+
+    def ask_url(url, *_more, connected, **_options):
+        if listens:
+            connected(("127.0.0.1", 40000))
+        return f"{url}: status 503"
+
+    monkeypatch.setattr(_health_probe, "ask_url", ask_url)
+    FastHold(host.state_dir).write(["E"], True, [event])
+    options = {"action": "file", "file": str(host.switch), "url": "http://127.0.0.1:8081/", "event_ids": ["E"], "state_dir": host.state_dir}
+    assert (not_passing(host.see(url=options["url"])) is None) is listens
+    call("health_probe_hold", options, run_command=run_command)
+    told = host.see(url=options["url"], notice=0.0)
+    assert told["answer"]["condition"] == "held" and told["idle"] is listens
 
 
 @pytest.mark.parametrize("host", ["out"], indirect=True)
