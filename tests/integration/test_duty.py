@@ -140,7 +140,7 @@ class TestHaproxy:
         site.ask("set server www/web2 state maint")
         client = threading.Thread(target=urllib.request.urlopen, args=("http://127.0.0.1:%d/?slow" % site.ports["door"],))
         client.start()
-        until(lambda: ",web1,0,0,1," in site.ask("show stat"), 30)
+        until(lambda: site.stat("www", "web1", "scur") == "1", 30)
         duties = [site.entry, "app"]
         busy = bed.out(duties, timeout=0)
         assert not busy["done"] and busy["waiting_for"] == ["1 session, 0 queued at www/web1"]
@@ -349,8 +349,7 @@ def test_an_operators_maintenance_stays(tmp_path, bed):
 @pytest.mark.timeout(120)
 def test_a_member_of_a_cluster(tmp_path, bed):
     (tmp_path / "redis").mkdir()
-    cluster = redis_sentinel.Sentinels(tmp_path / "redis")
-    try:
+    with contextlib.closing(redis_sentinel.Sentinels(tmp_path / "redis")) as cluster:
         duties = [{"type": "redis", "name": "cache", **cluster["redis1"].options}, "app"]
         assert bed.look(duties)["cache"]["state"] == "in"
         assert bed.out(duties, check=True)["changed"] and bed.is_active()
@@ -359,5 +358,3 @@ def test_a_member_of_a_cluster(tmp_path, bed):
         assert not bed.out(duties, timeout=60)["changed"]
         back = bed.back(duties, timeout=60)
         assert back["done"] and states(back) == {"cache": ("in", []), "app": ("in", [])} and bed.records() == {}
-    finally:
-        cluster.close()

@@ -87,11 +87,6 @@ class Balancer:
     def server(self, name="web1", backend="www"):
         return next(one for one in self.info()["servers"] if (one["backend"], one["server"]) == (backend, name))
 
-    def stat(self, name, column):
-        lines = self.haproxy.ask("show stat www 4 -1").splitlines()
-        columns = lines[0][2:].split(",")
-        return next(row[columns.index(column)] for row in (line.split(",") for line in lines[1:]) if row[1:2] == [name])
-
     def until(self, condition):
         until(condition, 10, lambda: self.info()["servers"])
 
@@ -223,7 +218,7 @@ class TestSlowstart:
         one.until(lambda: one.server()["in_service"])
         seen = one.server()
         assert (seen["admin_state"], seen["weight"]) == ("ready", 40)
-        assert int(one.stat("web1", "throttle")) < 100
+        assert int(one.haproxy.stat("www", "web1", "throttle")) < 100
 
 
 class TestBackup:

@@ -26,7 +26,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers im
 
 from tests.support.calls import call, hold_server
 from tests.support.dns import Dns
-from tests.support.haproxy import starting
+from tests.support.haproxy import rows_of, starting
 from tests.support.module import run_module, run_program
 from tests.support.patience import patient, until
 from tests.support.ports import free_port, listener
@@ -708,7 +708,7 @@ backend tracking
 
     @staticmethod
     def until_operational(haproxy, *states):
-        until(lambda: haproxy.ask("show servers state www").splitlines()[2].split()[5] in states, 10, pause=0.02)
+        until(lambda: next(rows_of(haproxy.ask("show servers state www")))["srv_op_state"] in states, 10, pause=0.02)
 
     def test_while_its_checks_fail_and_it_still_counts_as_up_it_waits(self, bed, hold, release, tmp_path):
         bed.serve(bed.port)
@@ -716,10 +716,7 @@ backend tracking
         hold(haproxy, out_state="drain", backends=["www"])
         time.sleep(0.3)
         bed.webs[0].close()
-        deadline = time.monotonic() + patient(10)
-        while "Connection refused" not in haproxy.ask("show stat www 4 -1"):  # the first of twenty checks
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: "Connection refused" in haproxy.ask("show stat www 4 -1"), 10, "the first of twenty checks", 0.02)
         (waiting,) = release(haproxy, backends=["www"])["waiting_for"]
         assert "Connection refused" in waiting and haproxy.flags("www", "web1")[0] == DRAIN
         # It ends either way.
@@ -1268,10 +1265,7 @@ class TestMaster:
         )
         try:
             # While it loads it resets connections.
-            deadline = time.monotonic() + patient(10)
-            while not (folder / "admin.sock").exists() or not _haproxy.Haproxy(str(folder / "master.sock"))._is_master():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(lambda: (folder / "admin.sock").exists() and _haproxy.Haproxy(str(folder / "master.sock"))._is_master(), 10, pause=0.02)
             with pytest.raises(HaproxyError, match="the socket of HAProxy's master process .-S., .* Name the stats socket of the worker"):
                 _haproxy.Haproxy(str(folder / "master.sock"), command_seconds=0.5).look()
             with pytest.raises(HaproxyError, match="master process"):

@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.machine imp
 from tests.support.calls import call, hold_server
 from tests.support.checkout import BUILD
 from tests.support.dns import Dns
-from tests.support.haproxy import starting
+from tests.support.haproxy import rows_of, starting
 from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.web import Web
@@ -180,7 +180,7 @@ class TestNamesThatMove:
 
 
 def addresses(haproxy):
-    return [line.split()[4] for line in haproxy.ask("show servers state").splitlines()[2:] if line.strip()]
+    return [row["srv_addr"] for row in rows_of(haproxy.ask("show servers state"))]
 
 
 def out_by_us(haproxy):
@@ -438,7 +438,7 @@ class TestPastServers:
             "listen www\n  bind 127.0.0.1:%d\n  server web1 127.0.0.3:%d disabled\n  server web2 127.0.0.2:%d\n" % (door, port, port),
         )
         with self.ask(door):
-            until(lambda: haproxy.ask("show stat").count(",web2,0,0,1,1,"), 10)
+            until(lambda: haproxy.stat("www", "web2", "scur") == "1", 10)
             haproxy.ask("set server www/web2 addr 127.0.0.3 port %d" % port)
             haproxy.ask("set server www/web1 addr 127.0.0.2 port %d" % port)
             haproxy.ask("set server www/web1 state ready")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import http.server
 import itertools
 import json
 import math
@@ -17,7 +16,6 @@ import re
 import shutil
 import signal
 import socket
-import ssl
 import struct
 import subprocess
 import sys
@@ -31,15 +29,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from ansible_collections.graceful.azure.plugins.module_utils import _nginx_hold
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Store
+from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx as RunningNginx
 
 from tests.support import backend, load
 from tests.support.module import PROGRAM as MODULE_PROGRAM
-from tests.support.module import run_module, run_program
+from tests.support.module import killed, run_module, run_program
 from tests.support.nginx import NEEDED, PROGRAM, STREAM_NEEDED, Nginx
 from tests.support.patience import patient, until
 from tests.support.ports import accepts, free_port, listener, taken
-from tests.support.processes import children, command_of, commands
+from tests.support.processes import children, command_of, commands, frozen
 from tests.support.receiver import certificate
+from tests.support.serving import Handler, Server, Serving
 
 pytestmark = NEEDED
 # Some of it runs as another user.
@@ -106,6 +108,10 @@ class Bed:
     def info(self, **more):
         return run_module("nginx_info", self.arguments(**dict({"servers": [self.one]}, **more)))
 
+    def ours(self):
+        """What a look tells of the lines of the first server."""
+        return [server for server in self.info()["servers"] if server["server"] == self.one]
+
     def records(self):
         return [json.loads(path.read_text()) for path in sorted(self.state_dir.glob("*.json"))]
 
@@ -115,6 +121,11 @@ class Bed:
             with urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.ports["door"], path), timeout=patient(5)) as answer:
                 found[answer.headers["X-Backend"]] += 1
         return found
+
+
+def told_by_changed(code, module, arguments):
+    """What a module says after this code has changed what it is made of."""
+    return json.loads(run_program(code + MODULE_PROGRAM, module, "-1", given=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))()[0])
 
 
 def without_marks(text):
@@ -340,7 +351,7 @@ def test_an_operators_down_is_never_touched(bed):
     found = bed.up.read_bytes()
     out = bed.hold()
     assert [server["condition"] for server in out["servers"]] == ["held", "already_out"]
-    assert [server["condition"] for server in bed.info()["servers"] if server["server"] == bed.one] == ["held", "already_out"]
+    assert [server["condition"] for server in bed.ours()] == ["held", "already_out"]
     bed.hold(None, "absent")
     assert bed.up.read_bytes() == found
 
@@ -379,11 +390,11 @@ def test_an_operators_older_file_that_nginx_has_not_loaded_is_told(bed, way):
         link.unlink()
         link.symlink_to("maintenance" if way == "folder" else "../maintenance/up.conf")
     assert "one" in bed.answers(40)
-    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    seen = bed.ours()
     assert {server["file"] for server in seen} == {str(maintenance)}
     assert [(server["in_service"], server["idle"]) for server in seen] == [(True, False)] * 2
     bed.nginx.reload()
-    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert [server["in_service"] for server in bed.ours()] == [False, False]
 
 
 def test_a_folder_that_was_moved_there_is_not_loaded(bed):
@@ -396,7 +407,7 @@ def test_a_folder_that_was_moved_there_is_not_loaded(bed):
     (bed.folder / "new").rename(bed.up.parent)
 
     def seen():
-        return [(server["condition"], server["in_service"]) for server in bed.info()["servers"] if server["server"] == bed.one]
+        return [(server["condition"], server["in_service"]) for server in bed.ours()]
 
     assert seen() == [("already_out", True)] * 2
     bed.nginx.reload()
@@ -438,7 +449,7 @@ def test_a_file_that_somebody_else_wrote_anew_is_compared_with_what_nginx_has_lo
     bed.hold(["B"], "absent", server=bed.two)
     bed.up.write_bytes(bed.found)
     assert bed.answers() == {"two": 20}
-    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    seen = bed.ours()
     assert {(server["condition"], server["loaded"], server["in_service"], server["idle"]) for server in seen} == {("changed_meanwhile", False, False, False)}
     told = bed.hold(["C"])
     assert (len(told["conflicts"]), bed.up.read_bytes()) == (2, bed.found)
@@ -456,7 +467,7 @@ def test_a_file_that_somebody_else_wrote_anew_and_that_nginx_has_loaded_is_a_con
     bed.up.write_bytes(bed.found)
     bed.nginx.reload()
     workers = bed.nginx.workers()
-    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    seen = bed.ours()
     assert {(server["condition"], server["loaded"], server["in_service"]) for server in seen} == {("changed_meanwhile", True, True)}
     assert len(bed.hold(None, "absent")["conflicts"]) == 2
     assert bed.nginx.workers() == workers, "nginx has it already"
@@ -468,10 +479,10 @@ def test_a_held_line_that_nginx_has_lost_is_loaded_again(bed):
     bed.up.write_bytes(bed.found)
     bed.nginx.reload()
     bed.up.write_bytes(left)
-    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    seen = bed.ours()
     assert {(server["condition"], server["loaded"], server["in_service"]) for server in seen} == {("held", False, True)}
     assert bed.hold()["changed"]
-    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert [server["in_service"] for server in bed.ours()] == [False, False]
     assert not bed.hold()["changed"]
 
 
@@ -546,9 +557,9 @@ def test_a_record_of_a_former_version_is_known_by_its_first_worker(bed):
         record = json.loads(path.read_text())
         del record["process"]["last_worker"]
         path.write_text(json.dumps(record))
-    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert [server["in_service"] for server in bed.ours()] == [False, False]
     bed.up.write_bytes(bed.found)
-    assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+    assert [server["in_service"] for server in bed.ours()] == [False, False]
     assert bed.hold(None, "absent")["conflicts"] == []
 
 
@@ -558,7 +569,7 @@ def test_a_hold_in_an_upstream_that_was_renamed_comes_back(bed, again):
     for path in (bed.up, bed.folder / "conf.d" / "site.conf"):
         path.write_text(path.read_text().replace("upstream shop", "upstream store").replace("http://shop", "http://store"))
     bed.nginx.reload()
-    seen = {server["upstream"]: server["condition"] for server in bed.info()["servers"] if server["server"] == bed.one}
+    seen = {server["upstream"]: server["condition"] for server in bed.ours()}
     assert seen == {"store": "held", "api": "held"}
     if again:
         assert bed.hold(["B"])["conflicts"] == []
@@ -638,9 +649,7 @@ def test_a_configuration_that_nginx_refuses_with_the_change_is_put_back(bed, sta
         bed.hold()
     found, records, workers = bed.up.read_bytes(), bed.records(), bed.nginx.workers()
     broken = bed.folder / "conf.d" / "broken.conf"
-    program = MODULE_PROGRAM.replace('module = "ansible_collections', BREAKER % str(broken) + 'module = "ansible_collections')
-    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, event_ids=["A"], state=state)})
-    told = json.loads(run_program(program, "nginx_hold", "-1", given=arguments)()[0])
+    told = told_by_changed(BREAKER % str(broken), "nginx_hold", bed.arguments(server=bed.one, event_ids=["A"], state=state))
     assert 'nginx -t refuses it: nginx: [emerg] unknown directive "upstrea"' in told["msg"]
     assert "The files are as they were." in told["msg"]
     assert (bed.up.read_bytes(), bed.records(), bed.nginx.workers()) == (found, records, workers)
@@ -651,23 +660,17 @@ def test_a_configuration_that_nginx_refuses_with_the_change_is_put_back(bed, sta
 
 def test_a_reload_that_does_not_come_is_noticed_and_undone(bed):
     workers = bed.nginx.workers()
-    os.kill(bed.nginx.pid, signal.SIGSTOP)
-    try:
+    with frozen(bed.nginx.pid):
         told = bed.hold()
-    finally:
-        os.kill(bed.nginx.pid, signal.SIGCONT)
     assert "its former workers go on" in told["msg"]
     assert "The files are as they were." in told["msg"]
     assert bed.up.read_bytes() == bed.found
     assert bed.records() == []
     until(lambda: bed.nginx.workers() and not bed.nginx.workers() & workers, 20, "the reload that comes late loads the files as they were")
     bed.hold()
-    os.kill(bed.nginx.pid, signal.SIGSTOP)
-    left, workers = bed.up.read_bytes(), bed.nginx.workers()
-    try:
+    with frozen(bed.nginx.pid):
+        left, workers = bed.up.read_bytes(), bed.nginx.workers()
         told = bed.hold(None, "absent")
-    finally:
-        os.kill(bed.nginx.pid, signal.SIGCONT)
     assert told["failed"]
     assert bed.up.read_bytes() == left
     assert [record["phase"] for record in bed.records()] == ["held", "held"]
@@ -767,9 +770,7 @@ def test_other_files_than_nginx_reads_are_told_before_anything_is_changed(bed, m
     main = bed.nginx.configuration
     main.write_text(main.read_text().replace("conf.d/*.conf", "conf.d/site.conf; include sites/up.conf; include sites/more*"))
     (bed.folder / "sites" / "more").write_text("upstream more { server %s; }" % bed.one)
-    program = MODULE_PROGRAM.replace('module = "ansible_collections', LIES + 'module = "ansible_collections')
-    arguments = json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(**more)})
-    told = json.loads(run_program(program, module, "-1", given=arguments)()[0])
+    told = told_by_changed(LIES, module, bed.arguments(**more))
     assert "cannot be read as nginx reads it" in told["msg"]
     assert "nginx reads the file %s/sites/more, which was not found" % bed.folder in told["msg"]
     assert (bed.records(), bed.up.read_bytes()) == ([], bed.found)
@@ -795,7 +796,7 @@ def test_an_nginx_with_mounts_of_its_own_is_found_if_it_has_the_same_files(tmp_p
     try:
         assert os.readlink("/proc/%d/ns/mnt" % bed.nginx.pid) != os.readlink("/proc/self/ns/mnt")
         assert [server["condition"] for server in bed.hold()["servers"]] == ["held", "held"]
-        assert [server["in_service"] for server in bed.info()["servers"] if server["server"] == bed.one] == [False, False]
+        assert [server["in_service"] for server in bed.ours()] == [False, False]
         assert bed.hold(None, "absent")["changed"]
         # What nginx reads in a mount of its own cannot be read from here.
         own = bed.folder / "own"
@@ -919,7 +920,7 @@ def test_a_former_master_process_that_goes_on_does_not_block(bed):
             until(lambda: not message(), 30)
             held = bed.hold()
             assert ([server["condition"] for server in held["servers"]], held["process"]["pid"]) == (["held", "held"], new)
-            seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+            seen = bed.ours()
             assert [server["in_service"] for server in seen] == [False, False]
             # What the former one still does counts until it is gone.
             assert former in masters()
@@ -932,7 +933,6 @@ def test_a_former_master_process_that_goes_on_does_not_block(bed):
                 os.kill(pid, signal.SIGTERM)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize(
     ("protect", "undo", "told"),
@@ -1077,25 +1077,14 @@ def test_too_few_others_refuse_the_hold(bed):
     assert "1 of 2 in service" in bed.hold(server=bed.two, min_in_service=1)["refused"][0]
 
 
-# The program runs the module until a function is called for the n-th time, and kills it before or after that call.
-KILLER = """
-import os, signal
-from ansible_collections.graceful.azure.plugins.module_utils import _hold_records, _nginx, _nginx_hold
-def strike(owner, name, number, after):
-    calls, inner = [], getattr(owner, name)
-    def outer(*args):
-        calls.append(1)
-        if len(calls) == number and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = inner(*args)
-        if len(calls) == number and after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(owner, name, outer)
-owners = {"write": _hold_records.Store, "delete": _hold_records.Store, "check": _nginx.Nginx, "reload": _nginx.Nginx, "hang_up": _nginx.Nginx,
-          "replace_file": _nginx_hold}
-strike(owners[NAME], NAME, NUMBER, AFTER)
-"""
+CALLS = {
+    "write": Store.write,
+    "delete": Store.delete,
+    "check": RunningNginx.check,
+    "reload": RunningNginx.reload,
+    "hang_up": RunningNginx.hang_up,
+    "replace_file": _nginx_hold.replace_file,
+}
 # Before and after each change; of what lies between them, some in make test.
 POINTS = [
     ("write", 1, True),
@@ -1109,13 +1098,10 @@ POINTS = [
 ]
 
 
-def killed(bed, name, number, after, **options):
-    """Run the module and kill it at that point. Whether it came so far."""
-    strike = "NAME, NUMBER, AFTER = %r, %d, %r\n" % (name, number, after) + KILLER
-    program = MODULE_PROGRAM.replace('module = "ansible_collections', strike + 'module = "ansible_collections')
-    said, complained = run_program(program, "nginx_hold", "-1", given=json.dumps({"ANSIBLE_MODULE_ARGS": bed.arguments(server=bed.one, **options)}))()
-    assert not complained
-    return not said
+def is_killed(bed, point, **options):
+    """Kill the module at the call of that name and number, before or after it. Whether it came so far."""
+    name, number, after = point
+    return killed("nginx_hold", bed.arguments(server=bed.one, **options), CALLS[name], number=number, after=after)
 
 
 @pytest.fixture(name="two_files")
@@ -1133,13 +1119,12 @@ def test_a_hold_that_was_killed_is_continued_and_given_back_exactly(two_files, p
     bed = two_files
     bed.serve()
     found = bed.up.read_bytes(), bed.more.read_bytes()
-    came = killed(bed, *point, event_ids=["A"])
-    assert came or point[0] == "delete"
-    seen = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    assert is_killed(bed, point, event_ids=["A"]) or point[0] == "delete"
+    seen = bed.ours()
     if point[0] in ("hang_up", "reload"):
         assert [(server["condition"], server["noted"]) for server in seen] == [("held", False)] * 3
     told = bed.hold()
-    assert [server["noted"] for server in bed.info()["servers"] if server["server"] == bed.one] == [True] * 3
+    assert [server["noted"] for server in bed.ours()] == [True] * 3
     assert told["conflicts"] == []
     assert [server["condition"] for server in told["servers"]] == ["held"] * 3
     assert [record["phase"] for record in bed.records()] == ["held"] * 3
@@ -1155,7 +1140,7 @@ def test_a_hold_that_was_killed_and_is_not_needed_any_more_is_given_back_exactly
     bed = two_files
     bed.serve()
     found = bed.up.read_bytes(), bed.more.read_bytes()
-    killed(bed, *point, event_ids=["A"])
+    is_killed(bed, point, event_ids=["A"])
     told = bed.hold(None, "absent")
     assert told["conflicts"] == []
     assert (bed.up.read_bytes(), bed.more.read_bytes(), bed.records()) == (*found, [])
@@ -1169,8 +1154,7 @@ def test_a_release_that_was_killed_is_continued(two_files, point, again):
     bed.serve()
     found = bed.up.read_bytes(), bed.more.read_bytes()
     bed.hold()
-    came = killed(bed, *point, state="absent")
-    assert came
+    assert is_killed(bed, point, state="absent")
     if again == "present":
         told = bed.hold(["B"])
         assert told["conflicts"] == []
@@ -1230,31 +1214,20 @@ def test_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed):
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="a certificate is made with openssl")
 def test_encrypted_connections_that_nginx_keeps_to_the_server_go_with_the_reload(bed, tmp_path):
     """Those of former workers, too, and those that were kept after a request that the reload has met."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate(tmp_path, "127.0.0.1"))
-    begun, go_on = threading.Event(), threading.Event()
+    begun, go_on, pem = threading.Event(), threading.Event(), certificate(tmp_path, "127.0.0.1")
 
-    class Answer(http.server.BaseHTTPRequestHandler):
+    class Answer(Handler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
             if self.path == "/slow":
                 begun.set()
                 go_on.wait(patient(10))
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
-
-        def log_message(self, *_words):
-            """Nobody reads it."""
+            self.reply(200, b"ok")
 
     with contextlib.ExitStack() as servers:
         for port in (bed.ports["one"], bed.ports["two"]):
-            server = servers.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", port), Answer))
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            servers.callback(server.shutdown)
+            servers.enter_context(Serving()).serve(Server(Answer, port, tls=pem))
         bed.up.write_text(bed.up.read_text().replace("server %s; }" % bed.two, "server %s backup; }" % bed.two))
         site = bed.folder / "conf.d" / "site.conf"
         site.write_text(site.read_text().replace("http://api/", "https://api/"))
@@ -1269,7 +1242,7 @@ def test_encrypted_connections_that_nginx_keeps_to_the_server_go_with_the_reload
         go_on.set()
         client.join()
         assert bed.info(timeout=patient(10), quiet=1)["idle"]
-        assert [server["connections"] for server in bed.info()["servers"] if server["server"] == bed.one] == [0, 0]
+        assert [server["connections"] for server in bed.ours()] == [0, 0]
 
 
 @STREAM_NEEDED
@@ -1283,7 +1256,7 @@ def test_a_connection_through_stream_lives_on_and_counts(tmp_path):
         assert b"X-Backend: one" in client.recv(4096)
         bed.hold()
         # One for each line of the server, because they have the same address.
-        assert {(server["connections"], server["former"], server["idle"]) for server in bed.info()["servers"] if server["server"] == bed.one} == {(1, 0, False)}
+        assert {(server["connections"], server["former"], server["idle"]) for server in bed.ours()} == {(1, 0, False)}
         client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"X-Backend: one" in client.recv(4096)
         client.close()
@@ -1607,7 +1580,7 @@ def test_a_mark_tells_only_of_its_own_line(bed):
     # The operator's line never had a mark. The other one is not as the hold left it any more.
     bed.up.write_text(held.replace("max_fails=3 down", "max_fails=4 down"))
     bed.nginx.reload()
-    ours = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    ours = bed.ours()
     assert [(server["condition"], server["held_by"]) for server in ours] == [("already_out", []), ("changed_meanwhile", ["A"])]
     back = bed.hold(state="absent")
     assert len(back["conflicts"]) == 1 and bed.up.read_text() == text.replace("max_fails=3", "max_fails=4 down")
@@ -1621,7 +1594,7 @@ def test_somebody_removes_the_parameter_and_leaves_our_comment(bed, forgotten):
     bed.nginx.reload()
     if forgotten:
         forget(bed)
-    ours = [server for server in bed.info()["servers"] if server["server"] == bed.one]
+    ours = bed.ours()
     assert [(server["condition"], server["held_by"], server["in_service"]) for server in ours] == [("changed_meanwhile", ["A"], True)] * 2
     assert len(bed.hold(["B"])["conflicts"]) == 2 and set(bed.answers()) == {"one", "two"}
     back = bed.hold(None, "absent")

@@ -195,6 +195,11 @@ class Haproxy:
         rows = rows_of(self.ask("show servers state"))
         return [(row["be_name"], row["srv_name"], int(row["srv_admin_state"]), int(row["srv_uweight"])) for row in rows]
 
+    def stat(self, proxy, name, column):
+        """A column of the line in the answer to "show stat" that is about a server, or FRONTEND or BACKEND."""
+        columns, *rows = (line.split(",") for line in self.ask("show stat").lstrip("# ").splitlines())
+        return next(row[columns.index(column)] for row in rows if row[:2] == [proxy, name])
+
     def _pid(self):
         with contextlib.suppress(OSError):
             for line in self.ask("show info").splitlines():

@@ -87,6 +87,27 @@ os.environ.update(told["environment"])
 sys.argv, sys.stdin = ["-c", *told["words"]], io.TextIOWrapper(io.BytesIO(told["input"].encode()))
 exec(told["program"])
 """
+# A call within the collection kills the process. What is left is what a SIGKILL there leaves.
+KILLED = """
+import importlib, os, signal
+module, name, text, left, after = {module!r}, {name!r}, {text!r}, {number!r}, {after!r}
+owner = importlib.import_module(module)
+*path, last = name.split(".")
+for part in path:
+    owner = getattr(owner, part)
+before = getattr(owner, last)
+def call(*words, **named):
+    global left
+    fits = text in " ".join(map(str, words[1:]))
+    left -= fits
+    if fits and left == 0 and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    answer = before(*words, **named)
+    if fits and left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answer
+setattr(owner, last, call)
+"""
 # Where each test runs in a fork of its own, that fork would need a server of its own.
 MAIN = os.getpid()
 _SERVERS = []
@@ -145,6 +166,17 @@ def run_program(program, *words, given=""):
             return texts
 
     return communicate
+
+
+def killed(name, arguments, method, text="", number=1, after=False):
+    """Run a module up to the C(number)-th call of a function, or of a method, whose other arguments have this text, and kill it before or after that call.
+
+    Whether it came so far.
+    """
+    start = KILLED.format(module=method.__module__, name=method.__qualname__, text=text, number=number, after=after)
+    said, complained = run_program(start + PROGRAM, name, "-1", given=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))()
+    assert not complained, complained
+    return not said
 
 
 def _server():

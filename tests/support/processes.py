@@ -250,6 +250,18 @@ def kill(pid, number=signal.SIGKILL):
         os.kill(pid, number)
 
 
+@contextlib.contextmanager
+def frozen(*pids):
+    """As long as this lasts, these processes do nothing."""
+    for pid in pids:
+        kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            kill(pid, signal.SIGCONT)
+
+
 def kill_all(pid, number=signal.SIGKILL):
     """Sends a signal to a process and to everything below it."""
     if number == signal.SIGKILL:
