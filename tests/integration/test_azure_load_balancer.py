@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
-import subprocess
 
 import pytest
 from ansible_collections.graceful.azure.plugins.module_utils import _azure_resource_manager as arm
 
 from tests.support.azure import MEMBERS, NEEDED, stand_in
 from tests.support.patience import patient
+from tests.support.playbook import Playbook
 
 pytestmark = NEEDED
 
@@ -51,12 +50,9 @@ def test_a_certificate_that_is_not_known_is_refused(azure):
 def test_the_module_runs_under_ansible(azure, tmp_path):
     names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools", "event_ids", "address")
     args = {key: azure.params(address="a")[key] for key in names}
-    task = {"graceful.azure.machine": {"call": "azure_load_balancer_hold", "args": args}}
-    play = tmp_path / "play.yml"
-    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    ran = subprocess.run(["ansible-playbook", "--diff", str(play)], capture_output=True, text=True, timeout=patient(120), check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "changed=1" in ran.stdout and azure.state("a") == "Down"
+    task = {"name": "held", "graceful.azure.machine": {"call": "azure_load_balancer_hold", "args": args}}
+    ran = Playbook(tmp_path).run([task], arguments=["--diff"])
+    assert ran.status == 0 and ran["held"]["changed"] and azure.state("a") == "Down", ran.output
 
 
 @pytest.mark.parametrize(
@@ -67,9 +63,6 @@ def test_a_look_that_fails_says_whether_that_may_pass(azure, tmp_path, fault, pa
     azure.fault(fault, Method="GET", times=99)
     names = ("client_id", "secret", "tenant", "arm_url", "login_url", "ca_file", "pools")
     args = {"timeout": patient(3), **{key: azure.params()[key] for key in names}}
-    task = {"graceful.azure.machine": {"call": "azure_load_balancer_info", "args": args}, "register": "told"}
-    check = {"ansible.builtin.assert": {"that": ["told.addresses is none", "told.problem | length > 0", f"told.passing == {passing}"]}}
-    play = tmp_path / "play.yml"
-    play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task, check]}]))
-    ran = subprocess.run(["ansible-playbook", str(play)], capture_output=True, text=True, timeout=patient(120), check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    ran = Playbook(tmp_path).run([{"name": "told", "graceful.azure.machine": {"call": "azure_load_balancer_info", "args": args}}])
+    told = ran["told"]
+    assert told["addresses"] is None and told["problem"] and told["passing"] is passing and not told["failed"], ran.output

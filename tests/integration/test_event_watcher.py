@@ -25,7 +25,9 @@ from graceful_azure_watcher.settings import DEFAULTS
 
 from tests.support.checkout import ROOT, must_pass
 from tests.support.patience import patient, until
+from tests.support.playbook import play_here, this_machine
 from tests.support.ports import free_port
+from tests.support.processes import frozen
 from tests.support.receiver import KEY, TOKEN, Awx, Receiver, Webhook, certificate
 from tests.support.simulator import Simulator
 from tests.support.watcher import HURRY, ROLE, Watcher, noted, noting
@@ -76,7 +78,7 @@ def test_a_command_from_appeared_to_gone(simulator, watcher, tmp_path):
     simulator.complete(event_id)
     watcher.wait_for("gone")
     until(lambda: noted(tmp_path / "noted")[-1]["gone"], 15)
-    until(lambda: json.loads((tmp_path / "data/state.json").read_text()) == {"begun": []}, 15)
+    until(lambda: watcher.begun() == [], 15)
     documents = noted(tmp_path / "noted")
     assert [document["why"] for document in documents if document["why"] != "repeat"] == ["appeared", "changed", "gone"]
     assert all(document["target"] == "www_1,www_2" for document in documents)
@@ -114,8 +116,7 @@ def test_one_look_after_the_other(simulator, watcher, tmp_path):
 
     def look():
         status = watcher.run("--once").returncode
-        begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
-        return status, len(watcher.lines("action_started")), [event["event_id"] for event in begun]
+        return status, len(watcher.lines("action_started")), watcher.begun()
 
     event_id = simulator.post_event(**STILL)
     with Receiver() as receiver:
@@ -142,8 +143,7 @@ def test_one_look_that_is_ended(simulator, watcher, tmp_path):
     watcher.wait_for("action_done", 2)
     process.terminate()
     assert process.wait(patient(5)) == 1
-    begun = json.loads((tmp_path / "data/state.json").read_text())["begun"]
-    assert [event["event_id"] for event in begun] == [other]
+    assert watcher.begun() == [other]
 
 
 def test_one_look_that_somebody_has_enough_of(simulator, watcher, tmp_path):
@@ -319,7 +319,7 @@ def test_a_job_that_fails_is_launched_again_and_one_that_has_finished_everything
         hosts = {"web1": {"state": "restored", "reason": ""}}
         awx.jobs[1].update(artifacts={"graceful_azure": [{"event_id": event_id, "outcome": "completed", "hosts": hosts}]})
         awx.end(awx.jobs[1])
-        until(lambda: json.loads((tmp_path / "data/state.json").read_text())["begun"] == [], 15)
+        until(lambda: watcher.begun() == [], 15)
         assert watcher.lines("action_done")[-1]["text"] == "job 101 has finished it"
         assert len(awx.jobs) == 2
 
@@ -385,7 +385,7 @@ def test_a_job_without_its_target_is_not_launched_again_in_haste(simulator, watc
         assert "launched without target" in failed["text"] and "ask_variables_on_launch" in failed["text"]
         time.sleep(1.5)
         assert len(awx.posted()) == 1
-    assert [event["event_id"] for event in json.loads((tmp_path / "data/state.json").read_text())["begun"]] == [event_id]
+    assert watcher.begun() == [event_id]
     until(lambda: watcher.metrics()["action_failing"] == 1, 15)
     assert watcher.run("--status").returncode == 1
 
@@ -492,7 +492,7 @@ def test_what_was_never_begun_is_not_finished(simulator, watcher, tmp_path):
     # The next try would have come within two seconds.
     time.sleep(2.5)
     assert len(watcher.lines("action_started")) == started
-    assert json.loads((tmp_path / "data/state.json").read_text())["begun"] == []
+    assert watcher.begun() == []
     assert watcher.run("--status").returncode == 0
 
 
@@ -579,11 +579,10 @@ def test_a_service_that_errs_is_silent_and_comes_back(simulator, watcher, tmp_pa
     simulator.post_event(**STILL)
     watcher.wait_for("action_done")
     # It must not get through the first of them before the last is there.
-    process.send_signal(signal.SIGSTOP)
-    simulator.fault({"Status": 503}, times=6)
-    simulator.fault({"Drop": True}, times=1)
-    simulator.fault({"Status": 200, "Body": "<html>"}, times=1)
-    process.send_signal(signal.SIGCONT)
+    with frozen(process.pid):
+        simulator.fault({"Status": 503}, times=6)
+        simulator.fault({"Drop": True}, times=1)
+        simulator.fault({"Status": 200, "Body": "<html>"}, times=1)
     (again,) = watcher.wait_for("answers_again")
     assert 0.6 <= float(again["seconds"]) < patient(5)
     assert len(watcher.lines("no_answer")) == 1 and "503" in watcher.lines("no_answer")[0]["text"]
@@ -713,16 +712,10 @@ def test_it_tells_the_service_manager(simulator, watcher, tmp_path):
 
 # The role, on the machine of the tests
 
-ON_THIS = ("-i", "here,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
 SYSTEMCTL = """#!/bin/sh
 echo "$1" >> "${0%/*}/asked"
 case $1 in is-enabled) echo enabled ;; show) printf 'LoadState=loaded\\nActiveState=active\\n' ;; esac
 """
-
-
-def play(tmp_path, tasks, variables, *words, timeout=110, **options):
-    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks, **options}]))
-    return must_pass("ansible-playbook", *ON_THIS, "-e", json.dumps(variables), str(tmp_path / "play.yml"), *words, timeout=timeout)
 
 
 def test_the_role_restarts_what_an_interrupted_run_left_running(simulator, watcher, tmp_path):
@@ -739,10 +732,10 @@ def test_the_role_restarts_what_an_interrupted_run_left_running(simulator, watch
     cut_off = {"ansible.builtin.shell": {"cmd": "echo '# newer' >> notes.py", "chdir": str(watcher.code)}, "changed_when": False}
     unchanged = {f"__event_watcher_{name}": {"changed": False} for name in ("code_put", "version_put", "secret_done", "config", "unit_put")}
     places = {"event_watcher_python": sys.executable, "event_watcher_directory": str(watcher.code), "__event_watcher_config_file": str(watcher.config)}
-    said = play(
+    said = play_here(
         tmp_path,
         [*last, cut_off, *last],
-        {**unchanged, **places, "__event_watcher_unit_found": {"stat": {"exists": True}}},
+        *("-e", json.dumps({**unchanged, **places, "__event_watcher_unit_found": {"stat": {"exists": True}}})),
         vars_files=[str(ROLE / "defaults/main.yml"), str(ROLE / "vars/main.yml")],
         environment={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"},
     )
@@ -773,12 +766,12 @@ def test_the_role_tells_of_a_host_that_a_former_fast_path_keeps_out(tmp_path):
     hold = FastHold(str(tmp_path / "holds"))
     hold.write(["E1"], True, [])
     tasks = [included(tasks_from="fast_hold.yml", state=state) for state in ("present", "absent")]
-    (present, absent) = told(play(tmp_path, tasks, {"graceful_azure_state_dir": str(tmp_path / "holds")}))
+    (present, absent) = told(play_here(tmp_path, tasks, "-e", f"graceful_azure_state_dir={tmp_path / 'holds'}"))
     assert (present[0], absent[0]) == ("without event_watcher_fast_path", "with the watcher gone")
     for state in ("present", "absent"):
         assert "include_tasks: fast_hold.yml" in (ROLE / f"tasks/{state}.yml").read_text()
     assert hold.read() == (["E1"], True)
-    must_pass(*(word for word in shlex.split(present[1]) if word != "--become"), *ON_THIS)
+    must_pass(*(word for word in shlex.split(present[1]) if word != "--become"), *this_machine())
     assert hold.read() == ([], False)
 
 
@@ -793,7 +786,7 @@ def test_the_whole_role_tells_of_it_and_removes_what_the_unit_leaves(tmp_path):
     variables["__event_watcher_systemd_folder"] = str(tmp_path)
     variables.update(event_watcher_directory=str(tmp_path / "code"), event_watcher_python=sys.executable, graceful_azure_state_dir=str(tmp_path / "holds"))
     tasks = [included(action="file"), included(action="file", fast_path=["out"]), included(state="absent")]
-    said = play(tmp_path, tasks, variables, "--check", timeout=280)
+    said = play_here(tmp_path, tasks, "-e", json.dumps(variables), "--check")
     assert [why for why, _command in told(said)] == ["without event_watcher_fast_path", "with the watcher gone"]
     assert f"changed: [here] => (item={tmp_path}/run)" in said
 

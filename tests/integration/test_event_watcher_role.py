@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,7 +21,8 @@ from tests.matrix import environments
 from tests.support.checkout import ROOT, must_pass
 from tests.support.guests import ENTRY, booted
 from tests.support.patience import until
-from tests.support.receiver import TOKEN, Webhook, certificate
+from tests.support.playbook import play_here
+from tests.support.receiver import TOKEN, Webhook, certificate, without_key
 
 TEMPLATE = "https://awx.example.com/api/v2/job_templates/7/"
 COPY = "ansible.builtin.copy"
@@ -63,12 +63,7 @@ def test_a_machine_without_systemd_is_refused_before_anything_is_written(tmp_pat
     places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
     given = {"event_watcher_directory": str(tmp_path / "code"), "event_watcher_action": "eda", "event_watcher_url": "https://eda.example.com/"}
     given.update(places, event_watcher_secret="s3cret", __event_watcher_systemd_folder=str(tmp_path / "nowhere"))
-    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks_of("here", given)[:1]}]))
-    play = json.loads((tmp_path / "play.yml").read_text())
-    play[0]["tasks"][0]["rescue"].append({COPY: {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False})
-    play[0]["vars"] = {"said": {}}
-    (tmp_path / "play.yml").write_text(json.dumps(play))
-    play_with(Path(sys.executable).parent, tmp_path, *words)
+    play_here(tmp_path, [*tasks_of("here", given), keep_said(tmp_path)], *words, vars={"said": {}})
     said = json.loads((tmp_path / "said.json").read_text())["here"]
     assert f"systemd does not run this machine (there is no {tmp_path}/nowhere)" in said and '"Without systemd"' in said
     assert {path.name for path in tmp_path.iterdir()} == {"play.yml", "said.json"}
@@ -82,25 +77,12 @@ def test_what_is_refused(tmp_path):
     for number, (case, (variables, _said)) in enumerate(REFUSED.items()):
         given = {name if name.startswith(("graceful", "ansible")) else f"event_watcher_{name}": value for name, value in variables.items()}
         (tmp_path / f"case{number}.yml").write_text(json.dumps(tasks_of(case, given)))
-    play = {
-        "hosts": "all",
-        "gather_facts": False,
-        "connection": "local",
-        "vars": {"said": {}},
-        "tasks": [{"ansible.builtin.include_tasks": f"case{number}.yml"} for number in range(len(REFUSED))]
-        + [{COPY: {"content": "{{ said | to_json }}", "dest": str(tmp_path / "said.json")}, "check_mode": False}],
-    }
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    must_pass("ansible-playbook", "-i", "here,", "--check", str(tmp_path / "play.yml"), timeout=280)
+    tasks = [{"ansible.builtin.include_tasks": f"case{number}.yml"} for number in range(len(REFUSED))]
+    play_here(tmp_path, [*tasks, keep_said(tmp_path)], "--check", vars={"said": {}})
     said = json.loads((tmp_path / "said.json").read_text())
     assert {case: said[case] for case, (_variables, wanted) in REFUSED.items() if wanted not in said[case]} == {}
     assert not any("hidden" in text or "first" in text for text in said.values())
     assert not any(os.path.exists(path) for path in NOTHING_THERE)
-
-
-def play_with(programs, folder, *words):
-    interpreter = f"ansible_python_interpreter={programs / 'python'}"
-    must_pass(programs / "ansible-playbook", "-i", "here,", "-e", interpreter, str(folder / "play.yml"), *words, timeout=280)
 
 
 @pytest.mark.timeout(environments.MAKE_SECONDS + 300)
@@ -113,22 +95,17 @@ def test_what_is_put_there(tmp_path, core):
         "fast": {"event_watcher_action": "file", "event_watcher_fast_path": ["touch", 1], "graceful_azure_resource_name": 7},
         "file": {"event_watcher_action": "file"},
     }
-    programs = Path(sys.executable).parent if core == "own" else environments.core(environments.oldest_core())
+    programs = None if core == "own" else environments.core(environments.oldest_core())
     content = next(task for task in yaml.safe_load((role / "tasks/present.yml").read_text()) if task["name"] == "Put the settings there")[COPY]["content"]
     tasks = []
     for case, given in cases.items():
         for name, text in (("json", content), ("unit", "{{ lookup('template', unit) }}")):
             tasks.append({COPY: {"content": text, "dest": str(tmp_path / f"{case}.{name}")}, "vars": given})
     play = {
-        "hosts": "all",
-        "gather_facts": False,
-        "connection": "local",
         "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
         "vars": {"unit": str(role / "templates/graceful-azure-watcher.service.j2")},
-        "tasks": tasks,
     }
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    play_with(programs, tmp_path)
+    play_here(tmp_path, tasks, programs=programs, **play)
     settings = {case: Settings(dict(DEFAULTS, **json.loads((tmp_path / f"{case}.json").read_text()))) for case in cases}
     assert settings["run"].command == ["/usr/bin/handle", "--port", "8080"]
     assert (settings["fast"].fast_path, settings["fast"].resource_name) == (["touch", "1"], "7")
@@ -164,12 +141,15 @@ def test_what_is_removed(tmp_path):
             {COPY: {"content": "{{ former | to_nice_json }}", "dest": str(tmp_path / "etc/config.json")}, "vars": {"former": former}},
             {"ansible.builtin.include_role": {"name": ENTRY}, "vars": {"event_watcher_state": "absent", "event_watcher_directory": str(folder)}},
         ]
-    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "connection": "local", "tasks": tasks}]))
     places = {f"__event_watcher_{name}": str(tmp_path / place) for name, place in PLACES.items()}
     # The oldest, which makes of text that looks like data what it looks like.
-    play_with(environments.core(environments.oldest_core()), tmp_path, "-e", json.dumps(places))
+    play_here(tmp_path, tasks, "-e", json.dumps(places), programs=environments.core(environments.oldest_core()))
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {*others, "play.yml"}
     assert not (shared / "__pycache__").exists() and not (tmp_path / "etc").exists()
+
+
+def keep_said(folder):
+    return {COPY: {"content": "{{ said | to_json }}", "dest": str(folder / "said.json")}, "check_mode": False}
 
 
 def tasks_of(case, given):
@@ -270,8 +250,7 @@ def test_installed_changed_killed_and_removed(guest):
 def test_the_secret_as_a_credential_of_systemd(guest, tmp_path):
     """By a drop-in of the user's. The unit is closed, and the file is for root alone."""
     pem = certificate(tmp_path, "eda.test")
-    end = "-----END CERTIFICATE-----\n"
-    guest.says("cat > /etc/eda.pem", (pem.read_text().partition(end)[0] + end).encode())
+    guest.says("cat > /etc/eda.pem", without_key(pem))
     guest.says(f"echo {guest.gateway} eda.test >> /etc/hosts; mkdir -p /etc/systemd/system/graceful-azure-watcher.service.d")
     guest.says("umask 077; cat > /root/token", f"{TOKEN}\n".encode())
     guest.says("cat > /etc/systemd/system/graceful-azure-watcher.service.d/token.conf", b"[Service]\nLoadCredential=token:/root/token\n")

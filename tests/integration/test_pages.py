@@ -24,7 +24,7 @@ from tests.support.checkout import BUILD
 from tests.support.guests import booted
 from tests.support.pages import PACKAGES, REPOSITORY, STAYS, Terminal, blocks, files_of, lines_of, prepare, start_nginx, steps
 from tests.support.patience import until
-from tests.support.receiver import certificate
+from tests.support.receiver import certificate, without_key
 from tests.support.simulator import SHORT
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
@@ -244,11 +244,9 @@ def test_awx(site, tmp_path):
     folder.mkdir()
     pem = certificate(folder, "awx.example.com")
     own = OwnMachine(site, folder, pem)
-    end = "-----END CERTIFICATE-----\n"
-    crt = (pem.read_text().partition(end)[0] + end).encode()
     # The guests trust it as they do any certificate.
     for name in ("web1", "web2"):
-        site.says("cat > /usr/local/share/ca-certificates/awx.crt && update-ca-certificates", crt, name=name)
+        site.says("cat > /usr/local/share/ca-certificates/awx.crt && update-ca-certificates", without_key(pem), name=name)
         site.says(f"echo '{site.gateway} awx.example.com' >> /etc/hosts", name=name)
     listening = kernel.listening_socket(site.namespace, site.gateway, 443)
     with JobsAwx(folder, pem, listening, own.environment) as awx:

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.support.checkout import BUILD
+from tests.support.checkout import BUILD, must_pass
 from tests.support.patience import patient
 
 
@@ -69,6 +69,20 @@ def run_facts(output):
     """What a run's set_stats carried, by its output: the events and what is said about the run; empty where there was none."""
     told = [line.strip()[len("RUN: ") :] for line in output.split("\n") if line.strip().startswith("RUN: ")]
     return json.loads(told[-1]) if told else {}
+
+
+def this_machine(programs=None):
+    """The words that have Ansible act on this machine alone, as the host "here". C(programs): the folder of its Python, by default of this one."""
+    python = (programs or Path(sys.executable).parent) / "python"
+    return ("-i", "here,", "-c", "local", "-e", f"ansible_python_interpreter={python}")
+
+
+def play_here(folder, tasks, *words, programs=None, timeout=280, **play):
+    """What is printed where these tasks are run on this machine, which must go well. C(programs): the folder of another ansible-playbook."""
+    path = folder / "play.yml"
+    path.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks, **play}]))
+    command = programs / "ansible-playbook" if programs else program()
+    return must_pass(command, *this_machine(programs), str(path), *words, timeout=timeout)
 
 
 class Done:

@@ -28,6 +28,12 @@ def certificate(folder, name, *others):
     return path
 
 
+def without_key(pem):
+    """The certificate alone, for who is to trust it."""
+    end = b"-----END CERTIFICATE-----\n"
+    return pem.read_bytes().partition(end)[0] + end
+
+
 class Receiver(Serving):
     """Answers with ``answer(request)``: status, body and perhaps headers, None for no answer at all. ``answers`` come first, one after the other.
 

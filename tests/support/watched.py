@@ -19,7 +19,7 @@ from tests.support.guests import install_ansible
 from tests.support.pages import HEALTH, files_of, start_nginx
 from tests.support.patience import patient, until
 from tests.support.programs import Job, Rulebook
-from tests.support.receiver import KEY, TOKEN, Awx, certificate
+from tests.support.receiver import KEY, TOKEN, Awx, certificate, without_key
 
 KINDS = ("run", "awx", "eda", "file")
 PLAYBOOK = "/opt/graceful-azure/bin/ansible-playbook --inventory=/etc/graceful-azure/inventory.yml --extra-vars=target=web1 graceful.azure.handle_events"
@@ -141,8 +141,7 @@ class Watched:
         listening = kernel.listening_socket(self.namespace, self.address, 0)
         awx = self.awx = self.stack.enter_context(RunningAwx(self.folder, self._inventory(), tls=pem, listening=listening))
         self.guests.says(f"sed -i /awx.test/d /etc/hosts && echo {self.address} awx.test >> /etc/hosts")
-        end = "-----END CERTIFICATE-----\n"
-        self.guests.says("cat > /etc/awx.pem", (pem.read_text().partition(end)[0] + end).encode())
+        self.guests.says("cat > /etc/awx.pem", without_key(pem))
         return {"action": "awx", "url": f"https://awx.test:{awx.port}{awx.path}", "secret": TOKEN, "ca_file": "/etc/awx.pem"}
 
     def _eda(self):

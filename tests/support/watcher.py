@@ -127,6 +127,10 @@ class Watcher:
         rows = [line for line in (self.folder / "watcher.prom").read_text().splitlines() if not line.startswith("#")]
         return {name.replace("graceful_azure_watcher_", ""): float(value) for name, value in (row.rsplit(" ", 1) for row in rows)}
 
+    def begun(self):
+        """The events for which it has begun to act, as it has them on disk."""
+        return [event["event_id"] for event in json.loads((self.folder / "data/state.json").read_text())["begun"]]
+
     def record(self):
         """The record of the fast path's hold, or None."""
         folder = Path(self.settings["state_dir"])
