@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from tests.support.checkout import ROOT, checkout_files, must_pass
+from tests.support.public import KINDS, plugin_files
 
-KINDS = ("callback", "filter", "lookup")
 # Each action group, and the option that all of its modules have and no others.
 GROUPS = {"azure_resource_manager": "arm_url", "imds": "imds_url"}
 INTERNAL = "Internal to the playbooks of this collection. Options and results may change with every release."
@@ -26,14 +26,7 @@ FOR_DEVELOPERS = re.compile(
     r"\.(?!ansible-lint$)|(tests|extensions/molecule|docs/site)/|docs/pictures/site-|(Makefile|antsibull-nox\.toml|galaxy\.yml|noxfile\.py|pyproject\.toml)$"
 )
 
-# A plugin's documentation is in its Python file, or in a file .yml beside it.
-PLUGINS = sorted(
-    {
-        ("module" if path.parts[1] == "modules" else path.parts[1], f"graceful.azure.{path.stem}")
-        for path in checkout_files()
-        if path.parts[0] == "plugins" and path.parts[1] in ("modules", *KINDS) and path.suffix in (".py", ".yml")
-    }
-)
+PLUGINS = sorted({(kind, f"graceful.azure.{path.stem}") for path, kind in plugin_files().items()})
 
 
 @pytest.mark.timeout(300)
@@ -84,7 +77,7 @@ def test_package(tmp_path):
     collections = tmp_path / "collections"
     env = {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     must_pass("ansible-galaxy", "collection", "install", "--offline", "-p", str(collections), str(package), env=env)
-    for kind in ("module", *KINDS):
+    for kind in KINDS.values():
         named = [name for a_kind, name in PLUGINS if a_kind == kind]
         assert named, kind
         shown = json.loads(must_pass("ansible-doc", "--json", "--type", kind, *named, env=env))
@@ -99,7 +92,7 @@ def documentation(kind):
 
 def test_what_the_list_of_contents_leaves_out_is_said_to_be_internal():
     """In the list of ansible-doc, and in the first words of its page. Callbacks are not called by name."""
-    kinds = [kind for kind in ("module", *KINDS) if kind != "callback"]
+    kinds = [kind for kind in KINDS.values() if kind != "callback"]
     shown = {(kind, name.rpartition(".")[2]): page["doc"] for kind in kinds for name, page in documentation(kind).items()}
     contents = (ROOT / "docs" / "playbooks.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| module, lookup, filter \|.*?\n\n", contents, re.MULTILINE | re.DOTALL)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import browser
 from tests.support.checkout import BUILD, ROOT, checkout_files, must_pass
+from tests.support.public import plugin_files
 
 SITE = BUILD / "site"
 
@@ -93,11 +94,7 @@ def test_every_page_of_users_and_every_public_plugin_and_role_is_there(pages):
         for path in checkout_files()
         if path.suffix == ".md" and (path.parent.name in ("", "docs") or path.match("roles/*/README.md")) and path.name != "architecture.md"
     }
-    plugins = {
-        path: f"reference/{path.stem}_{'module' if path.parts[1] == 'modules' else path.parts[1]}"
-        for path in checkout_files()
-        if path.parts[0] == "plugins" and path.parts[1] in ("callback", "filter", "lookup", "modules") and path.suffix in (".py", ".yml")
-    }
+    plugins = {path: f"reference/{path.stem}_{kind}" for path, kind in plugin_files().items()}
     internal = {page for path, page in plugins.items() if is_internal(path)}
     public = {*plugins.values()} - internal
     roles = {f"reference/{path.name}_role" for path in (ROOT / "roles").iterdir()}
