@@ -165,7 +165,7 @@ class ActAction(DutyAction):
         for part in parts if out else parts[::-1]:
             left = max(0.0, timeout - (time.monotonic() - began)) if timeout else limit
             is_due = all(result.get("done") for result in told)
-            busy = self._connected(args, part, left, task_vars) if told and is_due and out else []
+            busy = self._connected(args, part, left, task_vars, _past_azure(parts, told)) if told and is_due and out else []
             if is_due and not busy:
                 told.append(self.part(self.module, dict(args, timeout=left), part, task_vars))
             else:
@@ -174,10 +174,15 @@ class ActAction(DutyAction):
             return {"changed": False, "done": True, **{key: [] for key in ("acts", "duties", "waiting_for", "conflicts")}}
         return merged(told if out else told[::-1])
 
-    def _connected(self, args: Options, part: Sequence[EntryPlace], left: float, task_vars: Variables) -> list[str]:
-        """Which connections the host still has, in sentences, after it was taken out of what the controller asks. They are waited for."""
+    def _connected(self, args: Options, part: Sequence[EntryPlace], left: float, task_vars: Variables, past: list[str]) -> list[str]:
+        """Which connections the host still has, in sentences, after it was taken out of what the controller asks. They are waited for.
+
+        C(past): why it is still in rotation there. Waiting mends that never.
+        """
         if self._task.check_mode or part[0].where != MACHINE or all(place.entry.duty.traffic for place in part):
             return []
+        if past:
+            return past
         # By the records, a service that an earlier call stopped is known to have listened.
         folder = args.get("state_dir") or DEFAULT_STATE_DIR
         seen = run_module(self, "connections_info", {"ports": args["ports"], "ignored_peers": AZURE_PROBES, "state_dir": folder, "timeout": left}, task_vars)
@@ -210,6 +215,12 @@ def merged(parts: Sequence[Json]) -> Json:
         # What a connection or a module that broke off says is kept as it is.
         result.update((key, part[key]) for key in ("failed", "msg", "unreachable", "exception", "module_stdout", "module_stderr", "rc") if part.get(key))
     return result
+
+
+def _past_azure(parts: Iterable[Sequence[EntryPlace]], told: Iterable[Json]) -> list[str]:
+    """What was seen to keep the host in rotation at what the controller asks, in sentences. C(told): the results of the first of these parts."""
+    looks = [duty for part, result in zip(parts, told) if part[0].where == CONTROLLER for duty in result.get("duties") or ()]
+    return [sentence for duty in looks for sentence in duty["busy"]]
 
 
 def _on_controller(module: str, args: Options, check_mode: bool) -> Json:

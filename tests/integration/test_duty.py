@@ -229,6 +229,28 @@ def test_what_may_lead_to_the_host_past_its_servers_of_haproxy_is_a_doubt(tmp_pa
         assert bed.look([dict(duty_of, backends=["www"])])["haproxy"]["doubts"] == []
 
 
+@pytest.mark.parametrize(
+    ("backends", "busy", "doubts"),
+    [
+        (None, ["api/other, which leads to 127.0.0.1:1 too, is in rotation"], []),
+        (["www"], [], ["api/other leads to 127.0.0.1:1, as web1's own server does, and stays in rotation"]),
+    ],
+)
+def test_what_leads_to_the_same_place_under_another_name_keeps_it_busy(tmp_path, bed, backends, busy, doubts):
+    """A run takes it out with the host. The module goes by the name."""
+    sections = "backend www\n  server web1 127.0.0.1:1\nbackend api\n  server other 127.0.0.1:1\n  server web2 127.0.0.1:2\n"
+    with starting(tmp_path, sections) as start:
+        duty_of = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": start().socket, "backends": backends, "quiet": 0}
+        seen = bed.look([duty_of])["haproxy"]
+        assert seen["busy"] == ["www/web1 is in rotation", *busy]
+        left = bed.out([duty_of, "app"], timeout=1)
+        assert (left["done"], left["waiting_for"], bed.is_active()) == (not busy, busy, bool(busy))
+        seen = bed.look([duty_of])["haproxy"]
+        assert seen["busy"] == busy and [doubt.partition(", because")[0] for doubt in seen["doubts"]] == doubts
+        both = [duty_of, dict(duty_of, name="api", server="other", backends=None)]
+        assert bed.out([*both, "app"])["done"] and not any(each["busy"] for each in bed.look(both).values())
+
+
 @support_nginx.NEEDED
 def test_what_may_lead_to_the_host_past_its_lines_of_nginx_is_a_doubt(tmp_path, bed):
     (tmp_path / "nginx").mkdir()

@@ -21,7 +21,13 @@ from ansible_collections.graceful.azure.plugins.module_utils._azure_load_balance
 )
 from ansible_collections.graceful.azure.plugins.module_utils._azure_resource_manager import AzureError, Client, TimeOverError
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE, GOING_BACK, UNDER_WAY
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import (
+    OPTIONS,
+    azure_address,
+    not_counted,
+    option_mistakes,
+    way_past,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, HoldError, Request, hold_argument_spec, holders, is_noted, utc_now
@@ -70,17 +76,29 @@ class AzureLoadBalancerDuty(Duty):
         is_moving = condition in (UNDER_WAY, GOING_BACK) or not settled
         place = "%s in pool %s" % (self._known_as, self._short)
         shown = {"pool": address.pool, "name": address.name, "ip_address": address.ip, "admin_state": address.state, "settled": settled}
+        past, doubts = self._past(pools, address.name)
         return self.seen(
             MOVING if is_moving else OUT if address.state == DOWN else IN,
             address.state != DOWN,
-            busy=azure_address(place, shown),
+            busy=[*azure_address(place, shown), *past],
             held_by=holders(record),
             why={
                 CHANGED_MEANWHILE: ["somebody else set %s to %s while it was held" % (place, address.state)],
                 ALREADY_OUT: ["somebody else has %s in %s" % (place, DOWN)],
             }.get(condition, []),
+            doubts=doubts,
             details=dict(shown, condition=condition, record=record, unread=pools.unread),
         )
+
+    def _past(self, pools: Pools, name: str) -> tuple[list[str], list[str]]:
+        """What sends connections to the address whatever its state is, in sentences, and what may: where no ports are known, nobody knows which ones count."""
+        pool, ports = self.given["pool"], set(self.machine.ports)
+        balancer = pools.balancer(balancer_of(pool))
+        ways = [way for way in ways_past(balancer, pool, members_of(pools.read(pool))) if way["of"] == name]
+        sure = [way for way in ways if 0 in way["ports"] or not ports.isdisjoint(way["ports"])]
+        others = sorted(set(ports_of(balancer, pool)) - {0, *ports}) if ports else []
+        doubts = [way_past(pool, way)[1] for way in ways if not ports and way not in sure]
+        return [way_past(pool, way)[1] for way in sure], [*doubts, *([not_counted(pool, others)] if others else [])]
 
     def change(self, act: Act) -> dict[str, Any]:
         params = dict(self._access, pools=[self.given["pool"]], min_in_service=act.min_in_service)

@@ -18,6 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_left_out,
+    is_meant,
     is_named,
     meant_passes,
     pass_of,
@@ -44,7 +46,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, may_lead, parse_places, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, address_text, is_same_host, may_lead, parse_places, plural, too_low
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -93,14 +95,15 @@ class HaproxyDuty(Duty):
         ready = [server for server in servers if is_in_rotation(server)]
         is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
         past = meant_passes(self.given, details["passes"])
+        alike = self._alike(details["servers"], servers)
         return self.seen(
             MOVING if is_moving else IN if ready else OUT,
             any(server["in_service"] for server in servers),
-            busy=[*self._busy(servers), *self._came(details, servers, past), *self._past(past, servers)],
+            busy=[*self._busy(servers), *self._also(alike), *self._came(details, servers, past), *self._past(past, servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
             problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
-            doubts=self._unknown(past),
+            doubts=[*self._unknown(past), *self._left_out(alike)],
             details=details,
         )
 
@@ -132,6 +135,24 @@ class HaproxyDuty(Duty):
     @staticmethod
     def _busy(servers: Iterable[dict[str, Any]]) -> list[str]:
         return [sentence for server in servers for sentence in haproxy_server(label_of(server), server)]
+
+    @staticmethod
+    def _alike(found: Iterable[dict[str, Any]], servers: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What is in rotation beside the host's own servers and leads where one of them does. In a run, it goes out with them."""
+        own = {(server["address"], server["port"]) for server in servers if server["address"]}
+        return [server for server in found if server not in servers and is_in_rotation(server) and (server["address"], server["port"]) in own]
+
+    def _also(self, alike: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """Those in the backends that are meant, in sentences. The host serves there."""
+        for server in alike:
+            if is_meant(self.given, server["backend"]):
+                yield from haproxy_server(label_of(server), server, address_text(server["address"], server["port"]))
+
+    def _left_out(self, alike: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """Those that the option backends leaves out, in sentences."""
+        for server in alike:
+            if not is_meant(self.given, server["backend"]):
+                yield is_left_out(label_of(server), address_text(server["address"], server["port"]), self._server)
 
     def _past(self, found: Iterable[dict[str, Any]], servers: Iterable[dict[str, Any]]) -> Iterator[str]:
         """What sends requests to the host without a server, in sentences."""

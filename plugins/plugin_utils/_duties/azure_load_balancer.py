@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import GOING_BACK, UNDER_WAY
-from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import OPTIONS, azure_address, option_mistakes
+from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import (
+    OPTIONS,
+    azure_address,
+    is_in_pool,
+    not_counted,
+    option_mistakes,
+    way_past,
+)
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import AZURE_ADDRESS
@@ -223,7 +230,7 @@ def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses:
         of_ports = 0 in way["ports"] or not set(host.ports).isdisjoint(way["ports"])
         if not of_ports or way["at"].lower() != settings["pool"].lower() or not (way["of"] in mine or _is_only_its(way.get("ip_address"), host, addresses)):
             continue
-        if way["name"] not in of_duties if _is_in_pool(way) else str(way["pool"]).lower() not in named:
+        if way["name"] not in of_duties if is_in_pool(way) else str(way["pool"]).lower() not in named:
             yield way
 
 
@@ -233,15 +240,7 @@ def _not_counted(settings: BalancerSettings, host: Host, mine: Iterable[Json]) -
         # Any port may be of no use where they send them to all.
         ports = sorted(set(told).difference(host.ports, [0]))
         if ports:
-            yield (
-                f"the rules of pool {pool_name(settings)} send connections to port {', '.join(map(str, ports))} of it, which graceful_azure_ports does not"
-                " have: nobody counts these connections, so they do not keep it from its event. Add the port"
-            )
-
-
-def _is_in_pool(way: Json) -> bool:
-    """Whether it is another address in the pool that was looked at."""
-    return str(way["pool"]).lower() == str(way["at"]).lower()
+            yield not_counted(settings["pool"], ports)
 
 
 def _is_only_its(address: str | None, host: Host, addresses: Addresses) -> bool:
@@ -251,23 +250,7 @@ def _is_only_its(address: str | None, host: Host, addresses: Addresses) -> bool:
 
 def _past(settings: BalancerSettings, way: Json) -> Place:
     """A place from which nothing takes the host out."""
-    balancer = settings["pool"].split("/")[-3]
-    ports = "all ports" if 0 in way["ports"] else "port " + ", ".join(map(str, way["ports"]))
-    if way.get("probed") is False:
-        name = f"load balancing rule {way['rule']} of {balancer}"
-        why = f"{name} has no probe, so it sends connections to {ports} of it, whatever the administrative state is: give it a probe"
-    elif way["rule"]:
-        name = f"inbound NAT rule {way['rule']} of {balancer}"
-        why = f"{name} sends connections to {ports} of it, whatever the administrative state is"
-    elif way["of"] is None or _is_in_pool(way):
-        name = f"{way['name']} in pool {last_part(way['pool'])}"
-        why = (
-            f"{name} of {balancer} leads to it, too, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool and the address"
-            f" {way['name']}"
-        )
-    else:
-        name = f"{way['name']} in pool {last_part(way['pool'])}"
-        why = f"{name} of {balancer} is the same address, and its rules send connections to {ports}: add a duty azure_load_balancer with this pool"
+    name, why = way_past(settings["pool"], way)
     return lasting(name, CONTROLLER, why)
 
 

@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
+    is_left_out,
     is_meant,
     is_named,
     meant_passes,
@@ -117,13 +118,6 @@ def may_be_its(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, where {host} has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
         f" {host}, give that a duty haproxy with this server"
-    )
-
-
-def is_left_out(place: str, at: str, host: str) -> str:
-    return (
-        f"{place} leads to {at}, as {host}'s own server does, and stays in rotation, because the option backends leaves it out. Its requests keep {host} from"
-        " its event, and more may come after the approval: add its backend, or leave out the option"
     )
 
 

@@ -10,10 +10,10 @@ import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS, access_mistakes
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, in_rotation, normal_address
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, POOL, POOL_EXAMPLE, in_rotation, last_part, normal_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.options import Mistakes, Specs
@@ -41,3 +41,35 @@ def azure_address(place: str, address: dict[str, Any]) -> tuple[str, ...]:
     if address["admin_state"] != DOWN:
         return (in_rotation(place),)
     return () if address["settled"] else ("%s: Azure has not finished the change yet" % place,)
+
+
+def is_in_pool(way: Mapping[str, Any]) -> bool:
+    """Whether a way past a pool is another address in that pool."""
+    return str(way["pool"]).lower() == str(way["at"]).lower()
+
+
+def way_past(pool: str, way: Mapping[str, Any]) -> tuple[str, str]:
+    """What sends connections to a member of a pool past its administrative state, and the sentence that says so."""
+    balancer = pool.split("/")[-3]
+    ports = "all ports" if 0 in way["ports"] else "port " + ", ".join(map(str, way["ports"]))
+    if way.get("probed") is False:
+        name = "load balancing rule %s of %s" % (way["rule"], balancer)
+        return name, "%s has no probe, so it sends connections to %s of it, whatever the administrative state is: give it a probe" % (name, ports)
+    if way["rule"]:
+        name = "inbound NAT rule %s of %s" % (way["rule"], balancer)
+        return name, "%s sends connections to %s of it, whatever the administrative state is" % (name, ports)
+    name = "%s in pool %s" % (way["name"], last_part(way["pool"]))
+    if way["of"] is None or is_in_pool(way):
+        told = "%s of %s leads to it, too, and its rules send connections to %s: add a duty azure_load_balancer with this pool and the address %s"
+        return name, told % (name, balancer, ports, way["name"])
+    told = "%s of %s is the same address, and its rules send connections to %s: add a duty azure_load_balancer with this pool"
+    return name, told % (name, balancer, ports)
+
+
+def not_counted(pool: str, ports: Iterable[int]) -> str:
+    """About ports to which the rules of a pool send connections and that graceful_azure_ports does not have."""
+    told = (
+        "the rules of pool %s send connections to port %s of it, which graceful_azure_ports does not"
+        " have: nobody counts these connections, so they do not keep it from its event. Add the port"
+    )
+    return told % (last_part(pool), ", ".join(map(str, ports)))

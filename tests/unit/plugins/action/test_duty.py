@@ -37,7 +37,7 @@ def make_run(monkeypatch):
             entries = given.get("duties")
             names = [entry if isinstance(entry, str) else entry["type"] for entry in entries] if isinstance(entries, list) else []
             asked.append((place, module, names, given))
-            looks = [{"name": name, "state": "out"} for name in names]
+            looks = [{"name": name, "state": "out", "busy": []} for name in names]
             told = {"changed": module == "duty", "duties": looks, "left_out": []}
             if module == "duty":
                 told.update(done=True, acts=[{"name": name} for name in names], waiting_for=[], conflicts=[], diff={"before": {}, "after": {place: 1}})
@@ -140,6 +140,16 @@ def test_what_runs_on_the_host_goes_on_as_long_as_somebody_is_connected(run):
     # Nothing is stopped on the way back, and nothing is done in check mode.
     assert run(duty, [AZURE, "app"], state="back")["done"]
     assert run(duty, [AZURE, "app"], ports=[80], check=True)["done"] and "connections_info" not in str(where(run))
+
+
+def test_what_runs_on_the_host_goes_on_while_something_else_sends_it_connections(run):
+    """Such as an inbound NAT rule, past the pool: nobody ends these."""
+    why = "inbound NAT rule ssh of lb sends connections to port 22 of it, whatever the administrative state is"
+    past = {("controller", "duty"): {"duties": [{"name": "azure_load_balancer", "state": "out", "busy": [why]}]}}
+    result = run(duty, [AZURE, "app"], ports=[22], results=past)
+    assert where(run)[1:] == [("machine", "duty_info", ["app"])] and (result["done"], result["waiting_for"]) == (False, [why])
+    assert run(duty, [AZURE, "app"], state="back", results=past)["done"]
+    assert run(duty, [AZURE, "app"], ports=[22], check=True, results=past)["done"]
 
 
 def test_a_mistake_anywhere_touches_nothing(run):

@@ -22,7 +22,7 @@ from ansible_collections.graceful.azure.plugins.modules import duty
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types import types
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.duty import Duty as SettingsDuty
 
-from tests.support.azure import POOL
+from tests.support.azure import LB, POOL
 from tests.support.azure_here import Here
 from tests.support.service import Clock
 
@@ -356,9 +356,9 @@ class TestAzure:
             monkeypatch.setenv(name, value)
         return azure
 
-    def ask(self, azure, to=None, name="a", check_mode=False, **more):
+    def ask(self, azure, to=None, name="a", check_mode=False, ports=(), **more):
         entry = {"type": "azure_load_balancer", "pool": POOL, "address": name, "arm_url": azure.url, "login_url": azure.url}
-        machine = Machine(check_mode=check_mode, **azure.clock)
+        machine = Machine(check_mode=check_mode, ports=ports, **azure.clock)
         acts = [{"duty": entry, "to": to, "event_ids": ["A"], **more}] if to else []
         told = in_order({"acts": acts, "look": [entry], "timeout": 20.0}, machine)
         return told["acts"][0] if to else told["duties"][0]
@@ -380,6 +380,24 @@ class TestAzure:
         told = self.ask(azure, "out")
         assert not told["done"] and told["waiting_for"] == ["a in pool web is in rotation"] and azure.state("a") == "Up"
         assert self.ask(azure)["why"] == ["somebody else set a in pool web to Up while it was held"]
+
+    @pytest.mark.parametrize(
+        ("ports", "busy", "doubts"),
+        [([22], True, []), ([8080], False, []), ([], False, ["inbound NAT rule"]), ([80], False, ["the rules of pool web send connections to port 8080"])],
+    )
+    def test_what_the_load_balancer_sends_past_the_pool(self, azure, ports, busy, doubts):
+        """In a run such a host never counts as out."""
+        self.ask(azure, "out")
+        resource = azure.balancer()
+        resource["properties"]["inboundNatRules"] = [{"name": "ssh", "properties": {"backendPort": 22, "backendAddressPool": {"id": POOL}}}]
+        if ports != [22]:
+            rule = {"backendPort": 8080, "protocol": "Tcp", "backendAddressPool": {"id": POOL}, "probe": {"id": LB + "/probes/p"}}
+            resource["properties"]["loadBalancingRules"] = [{"name": "web", "properties": rule}]
+        azure.control("POST", "load-balancers", resource)
+        seen = self.ask(azure, ports=ports)
+        nat = "inbound NAT rule ssh of lb sends connections to port 22 of it, whatever the administrative state is"
+        assert (seen["state"], seen["busy"]) == ("out", [nat] if busy else [])
+        assert len(seen["doubts"]) == len(doubts) and all(map(str.startswith, seen["doubts"], doubts))
 
     def test_what_is_not_there(self, azure):
         seen = self.ask(azure, name="nobody")
