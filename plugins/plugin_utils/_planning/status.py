@@ -173,13 +173,10 @@ def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
     if host.uncounted:
         whence = "a balancer leads there; graceful_azure_ports would choose others" if host.is_told_its_ports else "graceful_azure_ports"
         yield "uncounted", f"{'; '.join(host.uncounted)} ({whence}). As long as this is so, the host never counts as idle"
-    if host.udp:
-        ports = ", ".join(map(str, host.udp))
-        yield "udp", f"UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
     if not run.check and any(event.prepares for event in host.events):
         # In check mode, it is a mistake that nobody could tell that the host is out.
         yield from (("untold", sentence) for sentence in host.untold)
-    yield from (("doubts", sentence) for sentence in host.traffic.doubts)
+    yield from unnoticed(host)
     unchecked = unchecked_places(host)
     if unchecked:
         yield (
@@ -188,6 +185,14 @@ def warned_of(host: Host, run: Run) -> Iterator[tuple[str, str]]:
             f" {', '.join(place.name for place in unchecked)}, and neither graceful_azure_health_url nor graceful_azure_health_port is set."
             " It gets requests as soon as the event is over",
         )
+
+
+def unnoticed(host: Host) -> Iterator[tuple[str, str]]:
+    """What may go to a host although it counts as drained: pairs of a topic and a sentence."""
+    if host.udp:
+        ports = ", ".join(map(str, host.udp))
+        yield "udp", f"UDP is served on port {ports}, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy"
+    yield from (("doubts", sentence) for sentence in host.traffic.doubts)
 
 
 def _silence(host: Host, run: Run) -> Reason | None:

@@ -23,7 +23,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document 
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement import ONCE_MORE, judge_drain
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import HostMemory, Memory, write_memory
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.observation import lost_duties, observe
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.status import UNTIL, unnoticed
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.steps import out_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import (
     DRAIN,
@@ -203,7 +203,8 @@ class RolePass:
 
     def warnings(self) -> list[str]:
         """What a run would warn of before it takes the host out."""
-        found = [f"{self.name}: {sentence}" for sentence in self.host.untold] if self.goes_out else []
+        known = [*self.host.untold, *(sentence for _topic, sentence in unnoticed(self.host))] if self.goes_out else []
+        found = [f"{self.name}: {sentence}" for sentence in known]
         return [sentence for sentence in found if sentence not in self.last["warned"]]
 
     def wait_for(self, result: RoleResult) -> None:

@@ -139,6 +139,22 @@ def test_a_url_that_does_not_pass_is_warned_of_before_anything_is_done():
     assert warning.startswith(UNTOLD) and role.tell(looks=probed())["warnings"] == []
 
 
+def test_what_may_go_to_a_drained_host_is_warned_of():
+    """As a run does: nobody can count it, so the host is drained all the same."""
+    role = Role("drain_host", event_ids=["E1"], graceful_azure_ports=[443], graceful_azure_drain_timeout=60)
+    way = {"backend": "any", "text": "server past", "leads_to": [], "unresolved": "it takes the address from the request"}
+    looks = {"servers": [server()], "passes": [way]}
+    assert role.tell(looks=looks, udp=[443], ports=[443])["warnings"] == [
+        "web1: UDP is served on port 443, too, as by HTTP/3 or DNS. Its clients cannot be counted: only those of TCP keep the host busy",
+        "web1: nobody knows whether server past in any on lb1 leads to it: it takes the address from the request",
+    ]
+    told = [role.tell(looks=looks, udp=[443], ports=[443], after=2) for _pass in range(4)]
+    assert any(each["finished"] and each["result"]["done"] for each in told) and not any(each["warnings"] for each in told)
+    role = Role("drain_host", event_ids=["E1"], state="running")
+    role.tell(looks=looks)
+    assert role.told["warnings"] == []
+
+
 def test_it_waits_until_the_balancer_must_have_noticed():
     role = Role("drain_host", duties=[PROBE], event_ids=["E1"], graceful_azure_ports=[80], graceful_azure_drain_timeout=60)
     failing = dict(
