@@ -230,25 +230,30 @@ def test_what_may_lead_to_the_host_past_its_servers_of_haproxy_is_a_doubt(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("backends", "busy", "doubts"),
+    ("other", "backends", "busy", "doubts"),
     [
-        (None, ["api/other, which leads to 127.0.0.1:1 too, is in rotation"], []),
-        (["www"], [], ["api/other leads to 127.0.0.1:1, as web1's own server does, and stays in rotation"]),
+        ("127.0.0.1:1", None, ["api/other, which leads to 127.0.0.1:1 too, is in rotation"], []),
+        ("127.0.0.1:1", ["www"], [], ["api/other leads to 127.0.0.1:1, as web1's own server does, and stays in rotation, because the option backends"]),
+        # Only the port tells who is behind a loopback address.
+        ("127.0.0.1:3", None, [], []),
+        ("10.0.0.4:3", None, [], ["api/other leads to 10.0.0.4:3, where web1 has another port, and stays in rotation"]),
+        ("10.0.0.4:3", ["www"], [], []),
     ],
 )
-def test_what_leads_to_the_same_place_under_another_name_keeps_it_busy(tmp_path, bed, backends, busy, doubts):
+def test_what_leads_to_the_host_under_another_name(tmp_path, bed, other, backends, busy, doubts):
     """A run takes it out with the host. The module goes by the name."""
-    sections = "backend www\n  server web1 127.0.0.1:1\nbackend api\n  server other 127.0.0.1:1\n  server web2 127.0.0.1:2\n"
+    sections = f"backend www\n  server web1 {other[:-1]}1\nbackend api\n  server other {other}\n  server web2 127.0.0.1:2\n"
     with starting(tmp_path, sections) as start:
         duty_of = {"type": "haproxy", "hosts": ["lb1"], "server": "web1", "socket": start().socket, "backends": backends, "quiet": 0}
-        seen = bed.look([duty_of])["haproxy"]
-        assert seen["busy"] == ["www/web1 is in rotation", *busy]
+        assert bed.look([duty_of])["haproxy"]["busy"] == ["www/web1 is in rotation", *busy]
         left = bed.out([duty_of, "app"], timeout=1)
         assert (left["done"], left["waiting_for"], bed.is_active()) == (not busy, busy, bool(busy))
         seen = bed.look([duty_of])["haproxy"]
-        assert seen["busy"] == busy and [doubt.partition(", because")[0] for doubt in seen["doubts"]] == doubts
+        assert seen["busy"] == busy and [said[: len(doubt)] for said, doubt in zip(seen["doubts"], doubts)] == doubts
+        assert len(seen["doubts"]) == len(doubts)
         both = [duty_of, dict(duty_of, name="api", server="other", backends=None)]
-        assert bed.out([*both, "app"])["done"] and not any(each["busy"] for each in bed.look(both).values())
+        assert bed.out(both)["done"]
+        assert not any(each["busy"] or each["doubts"] for each in bed.look(both).values())
 
 
 @support_nginx.NEEDED

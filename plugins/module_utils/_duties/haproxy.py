@@ -21,6 +21,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_left_out,
     is_meant,
     is_named,
+    may_be_its,
     meant_passes,
     pass_of,
 )
@@ -46,7 +47,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, address_text, is_same_host, may_lead, parse_places, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, address_text, is_same_host, leads_back, may_lead, parse_places, plural, too_low
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -103,7 +104,7 @@ class HaproxyDuty(Duty):
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
             problem=too_low(haproxy.path, details["level"]) or details["state_dir_problem"] or (self._not_there(haproxy.path, lacking) if lacking else None),
-            doubts=[*self._unknown(past), *self._left_out(alike)],
+            doubts=[*self._unknown(past), *self._stays(alike)],
             details=details,
         )
 
@@ -137,22 +138,28 @@ class HaproxyDuty(Duty):
         return [sentence for server in servers for sentence in haproxy_server(label_of(server), server)]
 
     @staticmethod
-    def _alike(found: Iterable[dict[str, Any]], servers: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What is in rotation beside the host's own servers and leads where one of them does. In a run, it goes out with them."""
-        own = {(server["address"], server["port"]) for server in servers if server["address"]}
-        return [server for server in found if server not in servers and is_in_rotation(server) and (server["address"], server["port"]) in own]
+    def _alike(found: Iterable[dict[str, Any]], servers: Collection[dict[str, Any]]) -> list[tuple[dict[str, Any], bool]]:
+        """What is in rotation beside the host's own servers and leads to an address of theirs, and whether to the same port. In a run, it goes out with them.
 
-    def _also(self, alike: Iterable[dict[str, Any]]) -> Iterator[str]:
-        """Those in the backends that are meant, in sentences. The host serves there."""
-        for server in alike:
-            if is_meant(self.given, server["backend"]):
+        Every machine has the loopback addresses, so only the port tells there.
+        """
+        own = {(server["address"], server["port"]) for server in servers if server["address"]}
+        hosts = {address for address, _port in own if not leads_back(address)}
+        others = [server for server in found if server not in servers and is_in_rotation(server)]
+        told = [(server, (server["address"], server["port"]) in own) for server in others]
+        return [(server, is_same) for server, is_same in told if is_same or server["address"] in hosts]
+
+    def _also(self, alike: Iterable[tuple[dict[str, Any], bool]]) -> Iterator[str]:
+        """Those at the same port in the backends that are meant, in sentences. The host serves there."""
+        for server, is_same in alike:
+            if is_same and is_meant(self.given, server["backend"]):
                 yield from haproxy_server(label_of(server), server, address_text(server["address"], server["port"]))
 
-    def _left_out(self, alike: Iterable[dict[str, Any]]) -> Iterator[str]:
-        """Those that the option backends leaves out, in sentences."""
-        for server in alike:
-            if not is_meant(self.given, server["backend"]):
-                yield is_left_out(label_of(server), address_text(server["address"], server["port"]), self._server)
+    def _stays(self, alike: Iterable[tuple[dict[str, Any], bool]]) -> Iterator[str]:
+        """Those that the option backends leaves out, and those at another port, in sentences."""
+        for server, is_same in alike:
+            if is_same != is_meant(self.given, server["backend"]):
+                yield (is_left_out if is_same else may_be_its)(label_of(server), address_text(server["address"], server["port"]), self._server)
 
     def _past(self, found: Iterable[dict[str, Any]], servers: Iterable[dict[str, Any]]) -> Iterator[str]:
         """What sends requests to the host without a server, in sentences."""
@@ -235,8 +242,9 @@ def observe(haproxy: Haproxy, store: Store, names: list[str], places: Iterable[S
         led = record.get("leads_to")
         if isinstance(led, dict) and (record.get("for_server") or record["subject"]["server"]) in names:
             led_to.add((led.get("address"), led.get("port") or 0))
-    # What leads to the same place under another name is told, too: it may have requests there.
-    led_to.update((server.address, server.port or 0) for server in seen.servers.values() if server.name in names and server.address is not None)
+    # What leads to the same machine under another name is told, too: it may have requests there. Every machine has the loopback addresses.
+    own = [server for server in seen.servers.values() if server.name in names and server.address is not None]
+    led_to.update((server.address, (server.port or 0) if leads_back(str(server.address)) else None) for server in own)
     concerned = {server.backend for server in seen.servers.values() if server.name in names or server.leads(led_to)}
     backends = [backend for backend in seen.backends_with_servers if backend in concerned]
     silent, unsure = silent_servers(seen, backends, asked), unsure_servers(seen, backends)

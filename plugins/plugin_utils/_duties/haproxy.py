@@ -23,6 +23,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     is_left_out,
     is_meant,
     is_named,
+    may_be_its,
     meant_passes,
     pass_of,
 )
@@ -111,13 +112,6 @@ def is_left_alone(place: str, at: str, host: str) -> str:
     return (
         f"{place} leads to {at}, which is no address of {host}, so it is another machine's and stays as it is."
         " If it is not, name the backends of the host in the option backends"
-    )
-
-
-def may_be_its(place: str, at: str, host: str) -> str:
-    return (
-        f"{place} leads to {at}, where {host} has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
-        f" {host}, give that a duty haproxy with this server"
     )
 
 

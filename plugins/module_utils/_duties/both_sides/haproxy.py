@@ -98,3 +98,12 @@ def is_left_out(place: str, at: str, host: str) -> str:
         " its event, and more may come after the approval: add its backend, or leave out the option"
     )
     return told % (place, at, host, host)
+
+
+def may_be_its(place: str, at: str, host: str) -> str:
+    """About a server of another name at another port of a host's address."""
+    told = (
+        "%s leads to %s, where %s has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
+        " %s, give that a duty haproxy with this server"
+    )
+    return told % (place, at, host, host)
