@@ -47,7 +47,16 @@ from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, address_text, is_same_host, leads_back, may_lead, parse_places, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
+    MOST_NAMED,
+    address_text,
+    is_same_host,
+    leads_back,
+    may_lead,
+    parse_places,
+    plural,
+    too_low,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
