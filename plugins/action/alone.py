@@ -62,10 +62,10 @@ class ActionModule(ControllerAction):
         if mistakes:
             return dict(refused("; ".join(mistakes)), connection=usual, unsaid_connections=[])
         machines = {machine for balancer in settings.get("load_balancers", ()) for machine in balancer["hosts"]}
-        said = {machine: variables.get("ansible_connection") for machine, variables in of_hosts(sorted(machines), hostvars, self._task).items()}
+        reached = of_hosts(sorted(machines), hostvars, self._task)
         settings["used"]["await_checks"] = task_vars.get(AWAIT_CHECKS)
         begun = begin(role, name, settings, time.time(), self._task.check_mode)
-        return dict(begun, connection=usual, unsaid_connections=unsaid_connections(said, usual))
+        return dict(begun, connection=usual, unsaid_connections=unsaid_connections(reached, usual))
 
 
 def _ended(last):

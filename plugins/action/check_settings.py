@@ -203,8 +203,7 @@ class ActionModule(ControllerAction):
         begun["connection"] = usual_connection()
         machines = {turn["machine"] for turns in begun["turns"].values() for turn in turns if "machine" in turn}
         known = {**{name: hostvars.raw_get(name) for name in machines}, **variables}
-        said = {name: of_machine.get("ansible_connection") for name, of_machine in known.items()}
-        begun["unsaid_connections"] = unsaid_connections(said, begun["connection"])
+        begun["unsaid_connections"] = unsaid_connections(known, begun["connection"])
         if task_vars.get(NOTIFY):
             mistakes.extend(notices.mistakes(self._templar, task_vars))
         mistakes.extend(forbidden(load_extra_vars(self._loader)))

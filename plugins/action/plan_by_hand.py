@@ -83,10 +83,9 @@ class ActionModule(ControllerAction):
                 mistakes.extend(f"{machine}: {mistake}" for mistake in unresolved.values())
         if mistakes:
             return failure(f"{mistake}. Nothing is released for {name}." for mistake in mistakes)
-        connections = {machine: hostvars.raw_get(machine).get("ansible_connection") for machine in folders}
         return {
             "connection": usual_connection(),
-            "unsaid_connections": unsaid_connections(connections, usual_connection()),
+            "unsaid_connections": unsaid_connections({machine: hostvars.raw_get(machine) for machine in folders}, usual_connection()),
             "look": look,
             "machines": [{"name": machine, "state_dir": folder} for machine, folder in folders.items()],
             "places": [dict(place, options=_with_folder(place["options"], folders[place["machine"]])) for place in places],

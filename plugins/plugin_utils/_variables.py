@@ -57,12 +57,13 @@ def usual_connection() -> str:
     return str(context.CLIARGS.get("connection") or C.DEFAULT_TRANSPORT)
 
 
-def unsaid_connections(connections: Mapping[str, str | None], usual: str) -> list[str]:
+def unsaid_connections(machines: Mapping[str, Variables], usual: str) -> list[str]:
     """The machines that do not say how they are reached, if another one is reached in another way than the usual one.
 
     In a loop over machines, Ansible reaches a machine without C(ansible_connection) as it reached the machine before. After localhost, that would be the
-    controller itself. C(connections): for each machine its C(ansible_connection), or None.
+    controller itself. C(machines): the variables of each.
     """
+    connections = {name: variables.get("ansible_connection") for name, variables in machines.items()}
     if set(connections.values()) <= {None, usual}:
         return []
     return sorted(name for name, connection in connections.items() if connection is None)

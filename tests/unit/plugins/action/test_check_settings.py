@@ -121,4 +121,5 @@ def test_report_and_metrics_that_cannot_be_written_are_found_before_the_first_pa
     ],
 )
 def test_whoever_does_not_say_how_it_is_reached_is_told_where_others_are_reached_otherwise(connections, unsaid):
-    assert unsaid_connections(connections, "ssh") == unsaid
+    machines = {name: {"ansible_connection": how} for name, how in connections.items()}
+    assert unsaid_connections(machines, "ssh") == unsaid
