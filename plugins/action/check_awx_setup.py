@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.graceful.azure.plugins.plugin_utils._awx_setup import check, explain_refusal, read_setup
 from ansible_collections.graceful.azure.plugins.plugin_utils._controller_action import ControllerAction
 from ansible_collections.graceful.azure.plugins.plugin_utils._core import too_old
-from ansible_collections.graceful.azure.plugins.plugin_utils._text import printable
+from ansible_collections.graceful.azure.plugins.plugin_utils._text import failure
 from ansible_collections.graceful.azure.plugins.plugin_utils._variables import resolve
 
 
@@ -19,9 +19,9 @@ class ActionModule(ControllerAction):
         _validated, args = self.validate_argument_spec(argument_spec={"made": {"type": "dict", "default": {}}, "refused": {"type": "str"}})
         result["changed"] = False
         if args["refused"] is not None:
-            return dict(result, failed=True, msg=printable(explain_refusal(args["refused"])))
+            return dict(result, **failure([explain_refusal(args["refused"])]))
         values, unresolved = resolve(self._templar, [name for name in task_vars if name.startswith("awx_setup_")], task_vars)
         mistakes = [f"{mistake}." for mistake in (*too_old(), *unresolved.values())] or list(check(values))
         if mistakes:
-            return dict(result, failed=True, msg=printable(" ".join(mistakes)))
+            return dict(result, **failure(mistakes))
         return dict(result, **read_setup(values, args["made"]))
