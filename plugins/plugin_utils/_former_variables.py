@@ -21,7 +21,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._text import plain
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
 PREFIX = "load_balancer_"
-LIST, PROVIDER = "load_balancer_list", "load_balancer_provider"
+LIST = "load_balancer_list"
 CUSTOM = "custom"
 BEFORE, AFTER = OUT_NAMES
 STEPS = (BEFORE, "drain_host_steps", "drain_host_services", AFTER)
