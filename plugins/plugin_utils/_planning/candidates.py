@@ -22,7 +22,6 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._planning.judgement
     had_impact,
     is_deleted,
     is_done_with,
-    is_given_back,
     is_outdated,
     is_owed,
     judge_drain,
@@ -277,5 +276,5 @@ def _restore(hosts: Iterable[Host], observed: Observed) -> tuple[Steps, dict[str
 def _is_held_elsewhere(host: Host, event: Event, observed: Observed) -> bool:
     """Whether another host is yet to be brought back. If the run is killed before that, the next one must know what became of the event."""
     others = [other for name, other in observed.hosts.items() if name in event.hosts and other is not host]
-    held = [other for other in others if is_owed(other, event, is_given_back(other, event, observed)) and event.key not in other.approved_ids]
+    held = [other for other in others if is_owed(other, event, observed) and event.key not in other.approved_ids]
     return any(not is_deleted(other, observed) for other in held)

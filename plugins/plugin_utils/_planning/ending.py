@@ -177,15 +177,14 @@ def _is_settled(observed: Observed, statuses: Statuses, event: Event) -> bool:
 
 def _may_be_mended(host: Host, event: Event, observed: Observed) -> bool:
     """Whether a run still waits for a host that cannot be given back because of a mistake. While a machine boots or restarts, it looks set up wrong."""
-    if not host.fatal or host.observation.left or is_deleted(host, observed) or not is_owed(host, event, is_given_back(host, event, observed)):
+    if not host.fatal or host.observation.left or is_deleted(host, observed) or not is_owed(host, event, observed):
         return False
     return stood_for(gone_at(event, observed), observed.now) < host.settings.restore_service.timeout
 
 
 def _is_hopeless(decided: Decided, host: Host, event: Event, end: float) -> bool:
     """Whether nothing can be done for the host until a person mends something, and nothing on it must be given back."""
-    given_back = is_given_back(host, event, decided.observed)
-    if is_owed(host, event, given_back) or (event.approved and not given_back):
+    if is_owed(host, event, decided.observed) or (event.approved and not is_given_back(host, event, decided.observed)):
         return bool(host.observation.left)
     if host.fatal:
         return True

@@ -431,9 +431,9 @@ def is_given_back(host: Host, event: Event, observed: Observed) -> bool:
     return not event.standing and (host.name in event.given_back or is_seen_given_back(host, event, observed))
 
 
-def is_owed(host: Host, event: Event, given_back: bool) -> bool:
+def is_owed(host: Host, event: Event, observed: Observed) -> bool:
     """Whether something is held for the event and must be given back later. If the host cannot be read now, the memory decides."""
-    return event.key in host.held_ids or not event.ignored and host.name in event.held and not given_back
+    return event.key in host.held_ids or not event.ignored and host.name in event.held and not is_given_back(host, event, observed)
 
 
 def gone_at(event: Event, observed: Observed) -> float | None:

@@ -452,7 +452,7 @@ def _status_without_hold(host: Host, event: Event, observed: Observed) -> Status
 def _blind_until(host: Host, event: Event, observed: Observed) -> float:
     """Until when a run waits for a balancer that cannot be read after an event. Such a balancer may still hold the host out."""
     since = observed.now if host.blind_since is None else host.blind_since
-    if not is_owed(host, event, is_given_back(host, event, observed)) or host.held_since.get(event.key, since) >= since:
+    if not is_owed(host, event, observed) or host.held_since.get(event.key, since) >= since:
         return since + PATIENCE
     return max(since, since if event.gone_at is None else event.gone_at) + max(PATIENCE, host.settings.restore_service.timeout)
 
