@@ -16,7 +16,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import f
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import Shown
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.memory import EventMemory
 from ansible_collections.graceful.azure.plugins.plugin_utils._rules import UNASKED, Rule, rule_for
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import RESERVE
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.events import KEPT, RESERVE
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Event(EventMemory):
 
     def details(self) -> Json:
         """The details of the event that a record keeps, for people and for runs that have not seen the event."""
-        kept = {key: getattr(self, key) for key in ("event_type", "resources", "not_before", "action", "targets")}
+        kept = {key: getattr(self, key) for key in (*KEPT, "action", "targets")}
         return dict(kept, rule=self.rule["name"] if self.rule else None)
 
 
