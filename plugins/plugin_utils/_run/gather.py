@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.graceful.azure.plugins.plugin_utils._own_files import file_due
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.restore_service import lost_steps, records_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import RoleResult
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.without_role import judge
@@ -110,9 +111,5 @@ def failed_files(known: Known, last: Json) -> bool:
 
 def files_due(known: Known, acted: Json, ran: Mapping[str, Iterable[str]]) -> dict[str, Json]:
     """Per host the task file for which its acts of this pass wait. C(ran): per host the records of those that ran already."""
-    wanted = {name: _file(acted[name]) for name, facts in known.items() if acts_of(facts)}
+    wanted = {name: file_due(acted[name].values()) for name, facts in known.items() if acts_of(facts)}
     return {name: file for name, file in wanted.items() if file and file["record"] not in ran.get(name, ())}
-
-
-def _file(acted: Json) -> Json | None:
-    return next((result["file"] for result in acted.values() if result.get("file")), None)
