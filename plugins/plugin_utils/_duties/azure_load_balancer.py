@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._azure_access import ACCESS
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import GOING_BACK, UNDER_WAY
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.azure_load_balancer import (
     OPTIONS,
@@ -214,9 +213,8 @@ class AzureLoadBalancerDuty(TrafficDuty):
         return {"held": f"{AZURE_ADDRESS} {subject['address']} ({last_part(subject['pool'])})", "socket": "none"}
 
     def give_back(self, record: Json, options: Options) -> tuple[str, Options]:
-        access = {name: options[name] for name in ACCESS if options.get(name)}
         subject = record["subject"]
-        return "azure_load_balancer_hold", dict(access, pools=[subject["pool"]], address=subject["address"], state="absent")
+        return "azure_load_balancer_hold", dict(access_of(options), pools=[subject["pool"]], address=subject["address"], state="absent")
 
 
 def ways_past(settings: BalancerSettings, host: Host, result: Result, addresses: Addresses) -> Iterator[Json]:
