@@ -15,8 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._events import IN_P
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import fold, listed, plural
 from ansible_collections.graceful.azure.plugins.plugin_utils._comparable import comparable
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.ending import outcome_words
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import label_of
-from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, approval_is_known, held_since, standing_event
+from ansible_collections.graceful.azure.plugins.plugin_utils._story.story import PassLine, Story, approval_is_known, held_since, label, standing_event
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import joined
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json
 
@@ -83,10 +82,6 @@ def _change(state: str, text: str, hosts: Iterable[str]) -> Change:
     return {"state": state, "title": f"{TITLES[state]}: {told}" if told else TITLES[state], "text": text}
 
 
-def _label(event: Json) -> str:
-    return label_of(event["event_type"], event["event_id"], event["description"])
-
-
 def _of_events(story: Story, passed: PassLine, memory: Json) -> Iterator[tuple[str, Change]]:
     held = {name: held_since(name, passed, memory) for name in passed["hosts"]}
     for result in passed["events"]:
@@ -96,14 +91,14 @@ def _of_events(story: Story, passed: PassLine, memory: Json) -> Iterator[tuple[s
         out = [name for name, host in result["hosts"].items() if key in held.get(name, {}) or host["state"] == "draining"]
         if out:
             when = f"; it may start at {event['not_before']}" if event["not_before"] and event["started"] is None else ""
-            yield f"draining {key}", _change("draining", f"{_label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out)
+            yield f"draining {key}", _change("draining", f"{label(event)}: {names(out)} {'goes' if len(out) == 1 else 'go'} out of service{when}", out)
         if approval_is_known(event) and result["outcome"] == IN_PROGRESS:
-            yield f"approved {key}", _change("approved", f"{_label(event)}: approved for {names(result['hosts'])}", result["hosts"])
+            yield f"approved {key}", _change("approved", f"{label(event)}: approved for {names(result['hosts'])}", result["hosts"])
         back = [name for name, host in result["hosts"].items() if host["state"] == "restored"]
         if result["outcome"] != IN_PROGRESS and back:
             over = outcome_words(result["outcome"], result["hosts"], description=event["description"])
             # A host that a person was needed for may come back later than the others.
-            yield f"restored {key} {','.join(back)}", _change("restored", f"{_label(event)}: {over}; {names(back)} back in service", back)
+            yield f"restored {key} {','.join(back)}", _change("restored", f"{label(event)}: {over}; {names(back)} back in service", back)
 
 
 def _of_persons(story: Story, passed: PassLine) -> Iterator[tuple[str, Change]]:
@@ -114,9 +109,9 @@ def _of_persons(story: Story, passed: PassLine) -> Iterator[tuple[str, Change]]:
             groups.setdefault((event_id, decision["reason"], decision["tried_again"]), []).append(name)
     for (event_id, reason, tried_again), hosts in groups.items():
         event = story["events"].get(event_id) if event_id else None
-        label = f" ({_label(event)})" if event else ""
+        called = f" ({label(event)})" if event else ""
         needs = "may need" if tried_again else "needs" if len(hosts) == 1 else "need"
-        text = f"{names(hosts)} {needs} a person{label}: {reason}"
+        text = f"{names(hosts)} {needs} a person{called}: {reason}"
         yield f"needs_person {fold(event_id or '')} {','.join(hosts)} {comparable(reason)}", _change("needs_person", text, hosts)
 
 

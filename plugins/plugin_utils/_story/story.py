@@ -272,7 +272,12 @@ def _add_events(story: Story, passed: PassLine, remembered: dict[str, Json]) -> 
         for field, words in TOLD.items():
             if known[field] is None and event[field] is not None:
                 said = TOLD_BEFORE[field] if field in event["before_run"] else words
-                _entry(story, event[field], "event", f"{label_of(event['event_type'], event_id, event['description'])} {said}", None, event_id)
+                _entry(story, event[field], "event", f"{label(event)} {said}", None, event_id)
+
+
+def label(event: Json) -> str:
+    """What an event is called in sentences."""
+    return label_of(event["event_type"], event["event_id"], event["description"])
 
 
 def approval_is_known(event: Json) -> bool:
@@ -297,8 +302,7 @@ def _add_outcomes(story: Story, passed: PassLine, remembered: dict[str, Json]) -
         if told["outcome"] != IN_PROGRESS and event["outcome"] != told["outcome"]:
             why = (remembered.get(fold(told["event_id"])) or {}).get("unapproved") if told["outcome"] == NOT_APPROVED else None
             event["unapproved"] = why
-            label = label_of(event["event_type"], told["event_id"], event["description"])
-            text = f"{label}: {outcome_words(told['outcome'], told['hosts'], why, event['description'])}"
+            text = f"{label(event)}: {outcome_words(told['outcome'], told['hosts'], why, event['description'])}"
             _entry(story, passed["time"], "outcome", text, None, told["event_id"], outcome=told["outcome"], **({"reason": why} if why else {}))
             # A run that was killed while it approved has left a record that does not say whether it did. The outcome says that it did.
             began = (remembered.get(fold(told["event_id"])) or {}).get("approving") and told["outcome"] == COMPLETED
