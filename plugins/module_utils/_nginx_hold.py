@@ -115,8 +115,7 @@ def sort_records(records: list[Record], configuration: Configuration, process: M
     others: list[Record] = []
     for record in records:
         subject, path = record["subject"], record["subject"]["file"]
-        loaded_by = record.get(PROCESS) or {}
-        is_its = process is not None and all(loaded_by.get(key) == value for key, value in process.items())
+        is_its = process is not None and _whose(record.get(PROCESS)) == _whose(process)
         if path in configuration.files or is_its or not os.path.exists(path):
             ours[subject["context"], subject["upstream"], subject["server"], subject["file"]] = record
         else:
@@ -128,6 +127,11 @@ def sort_records(records: list[Record], configuration: Configuration, process: M
         if marked:
             present[key] = marked
     return present, others
+
+
+def _whose(process: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Which nginx a look or a record names: its master process, and when that started."""
+    return (process or {}).get("pid"), (process or {}).get("started")
 
 
 def mark_of(record: Record) -> str:
@@ -212,15 +216,14 @@ class Loaded:
         process = (record or {}).get(PROCESS)
         if not process:
             return False
-        master, first, last = (process["pid"], process["started"]), process[FIRST], process.get(LAST, process[FIRST])
-        return any(not worker.leaving and worker.master == master and first <= worker.started <= last for worker in self.workers)
+        first, last = process[FIRST], process.get(LAST, process[FIRST])
+        return any(not worker.leaving and worker.master == _whose(process) and first <= worker.started <= last for worker in self.workers)
 
     def has(self, server: NginxServer | None, record: Record | None) -> bool:
         """Whether they have a server's line as its file has it."""
         if record and self.has_what_the_hold_left(record):
             return server is not None and server.words == words_of(record["left"]["line"])
-        process = (record or {}).get(PROCESS) or self._process
-        is_same = all(process[key] == value for key, value in self._process.items())
+        is_same = _whose((record or {}).get(PROCESS) or self._process) == _whose(self._process)
         return self._by_date if is_same else self._since_start
 
 
@@ -555,9 +558,8 @@ class NginxServers(Driver[NginxServer]):
             server, known = self._servers.get(key), record.get(PROCESS)
             if key in (self._targets or ()) or record["phase"] != HELD or server is None or condition_of(record, server) != AS_LEFT:
                 continue
-            same = known and (known["pid"], known["started"]) == (process["pid"], process["started"])
             # Older workers that have the line are still known by their start.
-            loaded = dict(process, **{FIRST: known[FIRST]}) if known and same else process
+            loaded = dict(process, **{FIRST: known[FIRST]}) if known and _whose(known) == _whose(process) else process
             self._store.replace(record, dict(record, **{PROCESS: loaded}))
 
     def _load(self) -> dict[str, Any]:
@@ -815,5 +817,4 @@ class NginxLook:
     def _may_know(self, worker: Worker, record: Record | None) -> bool:
         """Whether a worker that is shutting down may have the server without C(down)."""
         process = (record or {}).get(PROCESS) or {}
-        same = (process.get("pid"), process.get("started")) == worker.master
-        return not (same and worker.started >= process[FIRST])
+        return not (_whose(process) == worker.master and worker.started >= process[FIRST])
