@@ -91,8 +91,8 @@ def with_own_connections(seen: dict[str, Any], addresses: Iterable[str], haproxy
     for server in out if own is not None else ():
         server["own_ports"] = {}
     for server in out:
-        for (address, port), (to_address, to_port) in own or ():
-            if to_address == server["address"] and server["port"] in (None, to_port):
+        for (address, port), remote in own or ():
+            if _leads((server["address"], server["port"]), remote):
                 server["own_ports"].setdefault(address, []).append(port)
     searched = [place for text in addresses for place in parse_places([text])] if seen["passes"] else []
     seen["beside"] = {}

@@ -63,20 +63,23 @@ def backends_served_in_drain(pids: Iterable[int], known: Collection[str], proc: 
 
     ``pids``: the ids, as seen from here, of the processes that may be the HAProxy in question. ``known``: the names of all its backends.
     """
-    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(SERVED_IN_DRAIN, files, known)}
+    return _backends_of(SERVED_IN_DRAIN, pids, known, proc)
 
 
 def backends_served_in_maint(pid: int, known: Collection[str], proc: str = "/proc") -> set[str] | None:
     """Names of the backends whose servers still get requests in `maint`. None if the configuration cannot be read."""
-    places = _seen_from_here(pid, proc)
-    if not any(files and all(map(_read, files)) for files in places):
+    if not any(files and all(map(_read, files)) for files in _seen_from_here(pid, proc)):
         return None
-    return {name for files in places for name in _backends_with(SERVED_IN_MAINT, files, known)}
+    return _backends_of(SERVED_IN_MAINT, [pid], known, proc)
 
 
 def backends_cut_in_maint(pids: Iterable[int], known: Collection[str], proc: str = "/proc") -> set[str]:
     """Names of the backends in which a server, or all of them by default, loses its sessions when it goes to `maint`. Nothing if that cannot be read."""
-    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(CUT_IN_MAINT, files, known)}
+    return _backends_of(CUT_IN_MAINT, pids, known, proc)
+
+
+def _backends_of(wanted: Iterable[Directive], pids: Iterable[int], known: Collection[str], proc: str) -> set[str]:
+    return {name for pid in pids for files in _seen_from_here(pid, proc) for name in _backends_with(wanted, files, known)}
 
 
 class Destinations(NamedTuple):

@@ -99,6 +99,10 @@ def was_found_out(record: Record) -> bool:
     return found != READY
 
 
+def no_server(path: str, server: str, option: str = "server", where: str = "No backend") -> str:
+    return "%s of HAProxy on socket %s has a server %r (option %s)." % (where, path, server, option)
+
+
 def silent_servers(seen: HaproxyState, backends: Collection[str], asked: dict[Key, str | None] | None = None) -> dict[Key, str]:
     """Why nothing accepts connections at servers of some backends that get requests and that nobody checks. For HAProxy such a server is up.
 
@@ -482,7 +486,7 @@ class HaproxyServers(Driver[HaproxyServer]):
             wanted += [backend for backend in recorded if backend not in wanted and self._is_released(records.get((backend, self._server)), addresses)]
         also = self._also(seen, records, addresses)
         if not wanted and (self._request.present or not also):
-            raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option server)." % (self._haproxy.path, self._server))
+            raise HaproxyError(no_server(self._haproxy.path, self._server))
         return [(backend, self._server) for backend in wanted] + also
 
     def _also(self, seen: HaproxyState, records: HaproxyRecords, addresses: set[str | None]) -> list[Key]:

@@ -47,12 +47,12 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuratio
     words_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_connections import Connections
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, is_searched
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, comes_back, is_searched
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, is_same_host, place_json, plural, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Hold
@@ -472,7 +472,7 @@ class NginxServers(Driver[NginxServer]):
                         raise NginxError("The file %s does not exist (option files)." % path)
                     raise NginxError("The file %s is not part of the configuration %s of the running nginx (option files)." % (path, self._nginx.configuration))
                 if not is_held and not any(key[3] == real for key in known):
-                    raise NginxError("%s has no server %r in an upstream (option server).%s" % (path, self._server, self._others(real)))
+                    raise NginxError(no_server_in(path, self._server) + self._others(real))
             known = [key for key in known if key[3] in wanted]
             # The list of files may have become shorter since the hold was put. The events say what is to be released.
             if self._request.present or not self._request.event_ids:
@@ -480,10 +480,7 @@ class NginxServers(Driver[NginxServer]):
         if not self._request.present:
             known += [key for key in recorded if key not in known]
         if not named and not any(key in recorded for key in known):
-            raise NginxError(
-                "No upstream in the configuration %s of the running nginx has a server %r (option server).%s"
-                % (self._nginx.configuration, self._server, self._others())
-            )
+            raise NginxError(no_server(self._nginx.configuration, self._server) + self._others())
         for key in known:
             if key in self._doubles:
                 lines = " and ".join(str(server.line) for server in self._doubles[key])
@@ -496,7 +493,7 @@ class NginxServers(Driver[NginxServer]):
                 )
         if self._request.present:
             paths = sorted({key[3] for key in known if key not in self._records and not self._servers[key].down})
-            problem = next(filter(None, map(irreplaceable, paths)), None) or shared_with(self._nginx, paths)
+            problem = unchangeable(self._nginx, paths)
             if problem:
                 raise NginxError("Nothing was changed: %s." % problem)
         return known
@@ -650,6 +647,19 @@ def replace_file(path: str, data: bytes) -> None:
         sync_folder(os.path.dirname(path))
 
 
+def no_server(configuration: str, server: str, option: str = "server") -> str:
+    return "No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (configuration, server, option)
+
+
+def no_server_in(path: str, server: str) -> str:
+    return "%s has no server %r in an upstream (option server)." % (path, server)
+
+
+def unchangeable(nginx: Nginx, paths: Sequence[str]) -> str | None:
+    """Why these files cannot be changed for this nginx, a phrase."""
+    return next(filter(None, map(irreplaceable, paths)), None) or shared_with(nginx, paths)
+
+
 def irreplaceable(path: str) -> str | None:
     """Why a file cannot be replaced with the rights of this process, a phrase."""
     if not os.access(os.path.dirname(path), os.W_OK):
@@ -778,9 +788,7 @@ class NginxLook:
         if former:
             result["former"], hidden = self._clients_of(former, self._resolver.known_places(server.target, server.context))
             result["uncounted"] = hidden or result["uncounted"]
-        # If somebody else has removed the parameter, the next reload puts the server into rotation, whoever asks for it.
-        returns = condition == CHANGED_MEANWHILE and not server.down
-        result["idle"] = not (result["in_service"] or returns or result["connections"] or result["former"] or result["uncounted"])
+        result["idle"] = not (result["in_service"] or comes_back(result) or result["connections"] or result["former"] or result["uncounted"])
         return result
 
     def _clients_of(self, former: Iterable[Worker], places: set[Destination]) -> tuple[int, str | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import place_of, spelled
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ def label_of(upstream: str, address: str) -> str:
 def directive(line: Line) -> str:
     """What people call a directive that passes requests on itself."""
     return "%s in %s, line %s," % (line["text"].rstrip(";"), line["file"], line["line"])
+
+
+def comes_back(line: Line) -> bool:
+    """Whether the next reload of nginx puts a server into rotation, whoever asks for it: nginx still has the parameter of our hold, and the file has it no
+    more, because somebody else removed it.
+    """
+    return bool(line["condition"] == CHANGED_MEANWHILE and not line["down"] and not line["in_service"])
 
 
 def places_of(line: Line) -> set[Destination]:

@@ -19,7 +19,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._minimum import par
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
     from ansible_collections.graceful.azure.plugins.module_utils._duties.machine import Errors, Machine
@@ -210,6 +210,13 @@ class Duty:
     def unseen(self, problem: object) -> dict[str, Any]:
         text = str(problem)
         return self.seen(UNKNOWN, None, busy=["%s cannot be looked at: %s" % (self.title or self.name, text.rstrip("."))], problem=text)
+
+
+def state_of(servers: Collection[Mapping[str, Any]], serving: Collection[object]) -> str:
+    """The state of a host that is these servers of a balancer. C(serving): those that get requests."""
+    if any(server["restoring"] for server in servers) or 0 < len(serving) < len(servers):
+        return MOVING
+    return IN if serving else OUT
 
 
 def outcome(*engines: Engine[Any], still: Iterable[str] = ()) -> dict[str, Any]:

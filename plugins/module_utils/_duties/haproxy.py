@@ -25,7 +25,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     meant_passes,
     pass_of,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import OUT, Call, Duty, holding, least_of, outcome, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy import DryHaproxy, Haproxy, NotThere, socket_path
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_absent import runs_no_haproxy
@@ -38,13 +38,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._haproxy_hold impor
     arrived,
     condition_of,
     describe,
+    no_server,
     silent_servers,
     unsure_servers,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_records import HaproxyRecords, record_process
 from ansible_collections.graceful.azure.plugins.module_utils._haproxy_servers import HaproxyError, same_process, source_address
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
-from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec
+from ansible_collections.graceful.azure.plugins.module_utils._hold_records import HELD, RESTORING, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import Since, check_seconds, pause_after
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
@@ -88,7 +89,7 @@ class HaproxyDuty(Duty):
         self._before: dict[Key, tuple[Any, int]] = {}
 
     def look(self) -> dict[str, Any]:
-        haproxy, store = self._haproxy(), self.machine.store()
+        haproxy, store = _haproxy(self.given), self.machine.store()
         try:
             details = HaproxyWatch(observe(haproxy, store, [self._server], parse_places(self.searched)), self.machine).seen
             details = dict(with_own_connections(details, self.searched, haproxy), clock=self.machine.monotonic())
@@ -96,18 +97,17 @@ class HaproxyDuty(Duty):
             if not may_be_absent(self.given):
                 raise
             details = dict(observe_absent(store), clock=self.machine.monotonic())
-            return self.seen(OUT, False, held_by=_holders(self._mine(details["holds"])), details=details)
+            return self.seen(OUT, False, held_by=[event_id for record in self._mine(details["holds"]) for event_id in holders(record)], details=details)
         servers = [server for server in details["servers"] if is_named(self.given, server) or server["for_server"] == self._server]
         there = {server["backend"] for server in servers if server["server"] == self._server}
         if not there:
             return self.unseen(self._not_there(haproxy.path, self._backends))
         lacking = [backend for backend in self._backends if backend not in there]
         ready = [server for server in servers if is_in_rotation(server)]
-        is_moving = any(server["restoring"] for server in servers) or 0 < len(ready) < len(servers)
         past = meant_passes(self.given, details["passes"])
         alike = self._alike(details["servers"], servers)
         return self.seen(
-            MOVING if is_moving else IN if ready else OUT,
+            state_of(servers, ready),
             any(server["in_service"] for server in servers),
             busy=[*self._busy(servers), *self._also(alike), *self._came(details, servers, past), *self._past(past, servers)],
             held_by=[event_id for server in servers for event_id in server["held_by"]],
@@ -132,15 +132,11 @@ class HaproxyDuty(Duty):
         servers = [engine.driver.describe(hold) for hold in engine.current] if process and act.request.present else []
         return outcome(engine, still=self._busy(filter(is_in_rotation, servers)))
 
-    def _haproxy(self) -> Haproxy:
-        return Haproxy(socket_path(self.given["socket"]), self.given["hard_stop_after"])
-
     def _mine(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         return [record for record in records if self._server in (record["subject"]["server"], record.get("for_server"))]
 
     def _not_there(self, path: str, backends: Collection[str]) -> str:
-        where = "None of the backends %s of HAProxy" % ", ".join(backends) if backends else "No backend of HAProxy"
-        return "%s on socket %s has a server %r (option server)." % (where, path, self._server)
+        return no_server(path, self._server, where="None of the backends %s" % ", ".join(backends) if backends else "No backend")
 
     @staticmethod
     def _busy(servers: Iterable[dict[str, Any]]) -> list[str]:
@@ -199,6 +195,11 @@ class HaproxyDuty(Duty):
         ]
 
 
+def _haproxy(params: Mapping[str, Any]) -> Haproxy:
+    """The HAProxy that the options name."""
+    return Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
+
+
 def may_be_absent(params: Mapping[str, Any]) -> bool:
     """Whether no HAProxy runs, and the options say that then no traffic comes."""
     return bool(params["absent"] == "no_traffic") and runs_no_haproxy()
@@ -215,10 +216,6 @@ def key_of(server: dict[str, Any]) -> Key:
 def way_of(line: dict[str, Any]) -> Key:
     """What tells apart what sends requests past the servers."""
     return line["backend"], line["text"]
-
-
-def _holders(records: Iterable[dict[str, Any]]) -> list[str]:
-    return [event_id for record in records for event_id in record["events"]]
 
 
 def _others(server: dict[str, Any]) -> Iterator[str]:
@@ -366,7 +363,7 @@ def hold(params: Mapping[str, Any], machine: Machine, request: Request) -> dict[
 def _change(params: Mapping[str, Any], machine: Machine, request: Request, timeout: float) -> tuple[Engine[Any], dict[str, Any] | None]:
     """Returns also the process of HAProxy, or None if none runs on this machine."""
     least, await_checks, store = least_of(params), params["await_checks"], machine.store()
-    haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
+    haproxy = _haproxy(params)
     servers = HaproxyServers(
         DryHaproxy(haproxy, waits=bool(timeout) and await_checks) if machine.check_mode else haproxy,
         store,
@@ -402,7 +399,7 @@ def info_spec() -> dict[str, Any]:
 def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     """A look at the servers of several hosts, which may wait until some of them are idle in two looks in a row."""
     timeout, quiet = check_seconds("timeout", params["timeout"]), check_seconds("quiet", params["quiet"])
-    haproxy = Haproxy(socket_path(params["socket"]), params["hard_stop_after"])
+    haproxy = _haproxy(params)
     store = machine.store()
     names, awaited = params["servers"], awaited_in(params)
     deadline = machine.monotonic() + timeout
@@ -418,10 +415,8 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
         return dict(observe_absent(store), clock=machine.monotonic(), idle=True)
     there = {server["server"] for server in watch.seen["servers"]}
     missing = [name for name in awaited if name not in there]
-    if missing and params["wait_for"] is not None:
-        raise HaproxyError("No backend of HAProxy on socket %s shows a server %r (option wait_for)." % (haproxy.path, missing[0]))
-    if missing and timeout and not machine.check_mode:
-        raise HaproxyError("No backend of HAProxy on socket %s has a server %r (option servers)." % (haproxy.path, missing[0]))
+    if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
+        raise HaproxyError(no_server(haproxy.path, missing[0], "servers" if params["wait_for"] is None else "wait_for"))
     if not timeout or machine.check_mode:
         idle = not missing and is_idle(watch.seen["servers"], awaited)
         return dict(with_own_connections(watch.seen, params["addresses"], haproxy), clock=watch.at, idle=idle)

@@ -19,14 +19,14 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     nginx_stays,
     not_loaded,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, least_of, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import Call, Duty, holding, least_of, outcome, state_of
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import LOOKS
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import hold_argument_spec
 from ansible_collections.graceful.azure.plugins.module_utils._nginx import Nginx, NginxError, NginxRefused
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_addresses import Resolver
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_configuration import ConfigurationError
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import NginxLook, NginxServers, Silence, irreplaceable, shared_with
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import NginxLook, NginxServers, Silence, no_server, no_server_in, unchangeable
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, is_searched, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
@@ -64,8 +64,9 @@ class NginxDuty(Duty):
         found, problem = tested(nginx, see, see())
         servers, passes = self._mine(found)
         if not servers:
-            where = "None of the files %s" % ", ".join(self._files) if self._files else "No upstream in the configuration %s" % nginx.configuration
-            return self.unseen("%s has a server %r (option server)." % (where, self._server))
+            if not self._files:
+                return self.unseen(no_server(nginx.configuration, self._server))
+            return self.unseen("None of the files %s has a server %r (option server)." % (", ".join(self._files), self._server))
         note_silence(found, resolver, servers)
         lacking = [path for path in self._files if os.path.realpath(path) not in [server["file"] for server in servers]]
         there = [server for server in servers if server["in_service"]]
@@ -73,15 +74,12 @@ class NginxDuty(Duty):
         busy = [sentence for server in servers for sentence in nginx_server(label_of(server["upstream"], server["server"]), server)]
         busy += [nginx_stays(directive(line)) for line in passes]
         return self.seen(
-            MOVING if any(server["restoring"] for server in servers) or 0 < len(there) < len(servers) else IN if there else OUT,
+            state_of(servers, there),
             any(not server["silent"] for server in there),
             busy=busy,
             held_by=[event_id for server in servers for event_id in server["held_by"]],
             why=[sentence for server in servers for sentence in _others(server)],
-            problem=problem
-            or rights_problem(nginx, servers)
-            or details["state_dir_problem"]
-            or ("%s has no server %r in an upstream (option server)." % (lacking[0], self._server) if lacking else None),
+            problem=problem or rights_problem(nginx, servers) or details["state_dir_problem"] or (no_server_in(lacking[0], self._server) if lacking else None),
             doubts=self._unknown(found),
             details=dict(details, servers=found.servers, clock=self.machine.monotonic()),
         )
@@ -165,7 +163,7 @@ def rights_problem(nginx: Nginx, servers: Iterable[dict[str, Any]]) -> str | Non
     except NginxError as error:
         return str(error).rstrip(".")
     files = sorted({server["file"] for server in servers})
-    return next(filter(None, map(irreplaceable, files)), None) or shared_with(nginx, files)
+    return unchangeable(nginx, files)
 
 
 def _others(server: dict[str, Any]) -> Iterator[str]:
@@ -242,8 +240,7 @@ def info(params: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
     spellings = {spelled(name) for name in present}
     missing = [name for name in awaited if spelled(name) not in spellings]
     if missing and (params["wait_for"] is not None or timeout and not machine.check_mode):
-        option = "servers" if params["wait_for"] is None else "wait_for"
-        raise NginxError("No upstream in the configuration %s of the running nginx has a server %r (option %s)." % (nginx.configuration, missing[0], option))
+        raise NginxError(no_server(nginx.configuration, missing[0], "servers" if params["wait_for"] is None else "wait_for"))
     seen, problem = tested(nginx, lambda: watch.saw(NginxLook(nginx, store, resolver)), seen)
     proven: set[Key] | None = None
     if timeout and not machine.check_mode:

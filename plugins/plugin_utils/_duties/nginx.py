@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.nginx import (
     OPTIONS,
-    comes_back,
     never_out,
     nginx_beside,
     nginx_server,
     nginx_stays,
 )
-from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, label_of, places_of
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, comes_back, directive, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, UNIX, fold, is_same_host, may_lead, place_text, spelled

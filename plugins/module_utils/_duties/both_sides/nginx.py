@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT, CHANGED_MEANWHILE
+from ansible_collections.graceful.azure.plugins.module_utils._conditions import ALREADY_OUT
 from ansible_collections.graceful.azure.plugins.module_utils._duties.options import HOSTS, QUIET
+from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import comes_back
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, plural
 
 if TYPE_CHECKING:
@@ -52,11 +53,6 @@ def not_loaded(place: str) -> str:
 
 def never_out(place: str, why: str) -> str:
     return "nothing can take %s out: %s" % (place, why)
-
-
-def comes_back(server: dict[str, Any]) -> bool:
-    """Whether nginx still has the parameter of our hold and the file has it no more, because somebody else removed it."""
-    return bool(server["condition"] == CHANGED_MEANWHILE and not server["down"] and not server["in_service"])
 
 
 def nginx_beside(machine: str, address: str, connections: int) -> str:
