@@ -57,7 +57,7 @@ MIRROR = "kubernetes.io/config.mirror"
 # The nodes that have a member of etcd: those with the first label, if any has it, otherwise those of the control plane. Some tell it by a static pod.
 ETCD_ROLE = "node-role.kubernetes.io/etcd"
 CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
-ETCD_PODS = "component=etcd"
+ETCD_LABEL, ETCD_POD = "component", "etcd"
 # Seconds for one answer, and for all evictions of one call. What is left over is asked for in the next call.
 ANSWER_SECONDS = 5.0
 EVICTION_SECONDS = 4.0
@@ -143,7 +143,7 @@ class Kubernetes(Member):
         if not self._may_vote:
             return None
         nodes = {node["metadata"]["name"]: node for node in self._nodes()}
-        path = "/api/v1/pods?labelSelector=" + quote(ETCD_PODS, safe="")
+        path = "/api/v1/pods?labelSelector=" + quote("%s=%s" % (ETCD_LABEL, ETCD_POD), safe="")
         pods = {str(_dict(pod.get("spec")).get("nodeName")): pod for pod in _items(self._server.ask(path), path) if MIRROR in _annotations(pod)}
         marked = {name for name, node in nodes.items() if ETCD_ROLE in _roles(node)} or {name for name, node in nodes.items() if _roles(node)}
         voters = marked | set(pods).intersection(nodes)
@@ -224,7 +224,7 @@ class Kubernetes(Member):
         for pod in pods:
             if not all(isinstance(pod["metadata"].get(key), str) for key in ("namespace", "uid")):
                 raise _nonsense(path, "a pod there has no namespace or uid")
-        self._may_vote |= any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get("component") == "etcd" for pod in pods)
+        self._may_vote |= any(MIRROR in _annotations(pod) and _dict(pod["metadata"].get("labels")).get(ETCD_LABEL) == ETCD_POD for pod in pods)
         return [pod for pod in pods if not _stays(pod)]
 
     def _change(self, node: Thing, annotations: Mapping[str, str | None], unschedulable: bool | None) -> bool:

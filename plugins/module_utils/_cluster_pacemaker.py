@@ -82,11 +82,11 @@ class Pacemaker(Member):
         self._leaving = [name for name in sorted(out) if name != node and name in nodes and _votes(nodes[name])]
         self._rival = next((found.get("id") for found in status.iter("resource") if (found.get("resource_agent") or "").split(":")[-1] in OTHERS), None)
         dc = status.find("./summary/current_dc")
-        self._is_remote = own.get("type", "member") != "member"
+        self._is_remote = not _is_full(own)
         self._has_quorum = dc is not None and dc.get("with_quorum") == "true"
         serves = state["online"] and not (state["standby"] or state["constraint"] or own.get("pending") == "true")
         self._active = _active(status, node)
-        self._offline = [name for name, found in nodes.items() if found.get("online") != "true" and found.get("type", "member") == "member"]
+        self._offline = [name for name, found in nodes.items() if found.get("online") != "true" and _is_full(found)]
         self._own = out.get(node, [])
         return SeenMember(node, state["constraint"], serves, foreign, left, state, _ids_in(self._own, node))
 
@@ -269,8 +269,13 @@ def _is_in_maintenance(status: ElementTree.Element) -> bool:
     return options is not None and options.get("maintenance-mode") == "true"
 
 
+def _is_full(node: dict[str, str]) -> bool:
+    """Whether a node has corosync, and so a vote. A remote node has none."""
+    return node.get("type", "member") == "member"
+
+
 def _votes(node: dict[str, str]) -> bool:
-    return node.get("online") == "true" and node.get("type", "member") == "member"
+    return node.get("online") == "true" and _is_full(node)
 
 
 def _can_serve(node: dict[str, str]) -> bool:

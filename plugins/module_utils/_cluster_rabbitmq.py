@@ -64,7 +64,7 @@ class RabbitMQ(Member):
             # What will be asked next is asked side by side: each command takes about a second until it asks.
             asked.append(["rabbitmqctl", *self._node(), "eval", LEADERS])
         told = self.tools.run_all(asked, SECONDS)
-        status = _object(_said(told[0], "rabbitmq-diagnostics", "status"), "rabbitmq-diagnostics status")
+        status = _object(told[0], "rabbitmq-diagnostics status")
         listeners: Any = status.get("listeners")
         totals: Any = status.get("totals")
         out = status.get("is_under_maintenance")
@@ -135,14 +135,14 @@ class RabbitMQ(Member):
         ports = [port for address, port in doors if any(self.tools.accepts(host, port) for host in ANY.get(address, (address,)))]
         if ports:
             return "%s still takes client connections at port %s" % (node, ", ".join(str(port) for port in ports))
-        out = (_said(leaders[0], "rabbitmqctl", "eval") if leaders else self._run("rabbitmqctl", "eval", LEADERS)).strip()
+        out = (_said(leaders[0], "rabbitmqctl eval") if leaders else self._run("rabbitmqctl", "eval", LEADERS)).strip()
         if not out.isdigit():
             raise _nonsense("rabbitmqctl eval", "it is not the number of queues, but %r" % out[:80])
         return None if out == "0" else "%s quorum queue%s still led by %s" % (out, " is" if out == "1" else "s are", node)
 
     def _others_stay(self, node: str, told: Outcome) -> str | None:
         """Whether enough other nodes run and are in no maintenance mode. ``told``: the state of the cluster."""
-        status = _object(_said(told, "rabbitmqctl", "cluster_status"), "rabbitmqctl cluster_status")
+        status = _object(told, "rabbitmqctl cluster_status")
         try:
             nodes = [*status["disk_nodes"], *status.get("ram_nodes", ())]
             running, partitions = list(status["running_nodes"]), dict(status["partitions"])
@@ -183,7 +183,7 @@ class RabbitMQ(Member):
 
     def _run(self, program: str, *words: str) -> str:
         told = self.tools.run([program, *self._node(), *words], SECONDS)
-        return _said(told, program, "eval" if words[0] == "eval" else words[-1])
+        return _said(told, "%s %s" % (program, "eval" if words[0] == "eval" else words[-1]))
 
     def _node(self) -> list[str]:
         node = self.options.get("node")
@@ -199,13 +199,13 @@ def _parsed(out: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _said(told: Outcome, program: str, command: str) -> str:
+def _said(told: Outcome, command: str) -> str:
     """What a command printed. Raises an error if it failed."""
     if isinstance(told, MemberError):
         raise told
     code, out, _err = told
     if code:
-        raise _failed("%s %s" % (program, command), told)
+        raise _failed(command, told)
     return out
 
 
@@ -214,9 +214,9 @@ def _failed(command: str, told: tuple[int, str, str]) -> MemberError:
     return MemberError("`%s` failed: %s." % (command, first_line((err or out).replace("Error:", ""), code)))
 
 
-def _object(out: str, command: str) -> dict[str, Any]:
-    """The JSON object that a command printed. Raises an error if it is none."""
-    found = _parsed(out)
+def _object(told: Outcome, command: str) -> dict[str, Any]:
+    """The JSON object that a command printed. Raises an error if it failed, or printed none."""
+    found = _parsed(_said(told, command))
     if not found:
         raise _nonsense(command, "it is no JSON object")
     return found

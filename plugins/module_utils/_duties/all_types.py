@@ -15,6 +15,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.options imp
     name_mistakes,
     path_mistakes,
     spelled_out,
+    told_mistake,
     type_mistake,
     unknown_options,
 )
@@ -106,7 +107,7 @@ def read_list(given: Iterable[Any], machine: type[Machine]) -> list[CheckedEntry
         except ValueError as error:
             mistakes.append(str(error).rstrip("."))
     together = mistakes_together((place, entry.duty.type, entry.name, entry.duty.once) for place, entry in found.items())
-    mistakes.extend(_told(*mistake) for mistake in together)
+    mistakes.extend(told_mistake(*mistake) for mistake in together)
     if mistakes:
         raise ValueError("; ".join(mistakes) + ".")
     return list(found.values())
@@ -117,7 +118,7 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> CheckedEntr
     written = spelled_out(given)
     mistake = type_mistake(written, types())
     if mistake:
-        raise ValueError(_told(where, *mistake) + ".")
+        raise ValueError(told_mistake(where, *mistake) + ".")
     duty = cast("type[Duty]", class_of(written["type"]))
     refused = machine.refuses(duty.type)
     if refused:
@@ -132,9 +133,5 @@ def read(given: Any, machine: type[Machine], where: str = "duty") -> CheckedEntr
     if not mistakes:
         mistakes = [*name_mistakes(written, duty.options, duty.name_pattern, duty.needs_name), *path_mistakes(spec, options), *duty.mistakes(name, options)]
     if mistakes:
-        raise ValueError("; ".join(_told(where, option, sentence) for option, sentence in mistakes) + ".")
+        raise ValueError("; ".join(told_mistake(where, option, sentence) for option, sentence in mistakes) + ".")
     return CheckedEntry(duty, name, options)
-
-
-def _told(where: str, option: str, sentence: str) -> str:
-    return "%s%s: %s" % (where, "." + option if option else "", sentence)

@@ -20,6 +20,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_types impo
 from ansible_collections.graceful.azure.plugins.module_utils._conditions import CHANGED_MEANWHILE
 from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.cluster import OPTIONS, option_mistakes
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, NO_NAME, OUT, Act, Duty, holding, outcome
+from ansible_collections.graceful.azure.plugins.module_utils._duties.options import told_mistake
 from ansible_collections.graceful.azure.plugins.module_utils._hold_engine import Engine
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import Request, hold_argument_spec, holders
 from ansible_collections.graceful.azure.plugins.module_utils._polling import check_seconds
@@ -51,7 +52,7 @@ class ClusterDuty(Duty):
         yield from cls.member.mistakes(options)
 
     def look(self) -> dict[str, Any]:
-        driver = _driver(self.machine, self.machine.store(), self.member, self.name, self._options, Act(Request(True, [])))
+        driver = self._driver
         ((_name, seen, record),) = driver.look()
         condition = driver.condition(record, seen)
         is_out = seen.ours or bool(seen.foreign)
@@ -67,8 +68,7 @@ class ClusterDuty(Duty):
 
     def marked(self, details: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
         """What bears our name and has no record: the record that it tells; or a sentence if it tells no event. ``details``: what is known of its events."""
-        driver = _driver(self.machine, self.machine.store(), self.member, self.name, self._options, Act(Request(True, [])))
-        record = driver.marked(details)
+        record = self._driver.marked(details)
         if record is None:
             return None, ""
         mark = "%s: %s" % (self.title, record["subject"]["member"])
@@ -82,7 +82,7 @@ class ClusterDuty(Duty):
 
     @property
     def title(self) -> str:
-        return "%s (%s)" % (self.member.title, self.name)
+        return _title(self.member, self.name)
 
     def change(self, act: Act) -> dict[str, Any]:
         store, wanted = self.machine.store(), [(self.member, self.name, self._options)]
@@ -93,8 +93,17 @@ class ClusterDuty(Duty):
         return outcome(*engines, still=left)
 
     @property
+    def _driver(self) -> Members:
+        """For looks."""
+        return _driver(self.machine, self.machine.store(), self.member, self.name, self._options, Act(Request(True, [])))
+
+    @property
     def _options(self) -> dict[str, Any]:
         return {key: value for key, value in self.given.items() if key in self.member.options}
+
+
+def _title(kind: type[Member], name: str) -> str:
+    return "%s (%s)" % (kind.title, name)
 
 
 def _driver(machine: Machine, store: Any, kind: type[Member], name: str, options: dict[str, Any], act: Act) -> Members:
@@ -143,7 +152,7 @@ def _checked(types: Mapping[str, type[Member]], params: Mapping[str, Any]) -> di
         raise ValueError(NO_NAME)
     options, mistakes = check_options(types[params["type"]], params["options"] or {})
     if mistakes:
-        raise ValueError("; ".join("options%s: %s" % ("." + option if option else "", problem) for option, problem in mistakes) + ".")
+        raise ValueError("; ".join(told_mistake("options", *mistake) for mistake in mistakes) + ".")
     return options
 
 
@@ -169,7 +178,7 @@ def _follow(machine: Machine, store: Any, wanted: Iterable[Wanted], act: Act) ->
     engines, left = [], []
     for kind, name, options in wanted:
         engines.append(_engine(machine, store, kind, name, options, act))
-        left.append(_run(engines[-1], machine, ends, "%s (%s)" % (kind.title, name)))
+        left.append(_run(engines[-1], machine, ends, _title(kind, name)))
     return engines, [told for told in left if told]
 
 

@@ -90,6 +90,11 @@ def name_mistakes(entry: Mapping[Any, Any], specs: Specs, pattern: Pattern[str],
         yield "name", "%r is not a plain word; %s" % (name, NAME_IS_OF)
 
 
+def told_mistake(where: str, option: str, sentence: str) -> str:
+    """A mistake as people read it. C(where): what the entry is called."""
+    return "%s%s: %s" % (where, "." + option if option else "", sentence)
+
+
 def mistakes_together(entries: Iterable[tuple[str, str, str, str]]) -> Iterator[tuple[str, str, str]]:
     """What is wrong with the entries of a host beside each other: which entry, and then as above.
 
