@@ -364,7 +364,7 @@ def scan_records(state_dir: str) -> tuple[list[Record], list[HoldError]]:
     records: list[Record] = []
     problems: list[HoldError] = []
     for name in names:
-        if not name.endswith(SUFFIX) or name.startswith("."):
+        if not is_record(name):
             continue
         try:
             record = read_record(os.path.join(state_dir, name), missing_ok=True)
@@ -558,9 +558,14 @@ def check_lasting(state_dir: str) -> None:
 
 def _has_records(state_dir: str) -> bool:
     try:
-        return any(name.endswith(SUFFIX) for name in os.listdir(state_dir))
+        return any(map(is_record, os.listdir(state_dir)))
     except OSError:
         return False
+
+
+def is_record(name: str) -> bool:
+    """Whether a file of this name is a record. One that is yet to become a record begins with a dot."""
+    return name.endswith(SUFFIX) and not name.startswith(".")
 
 
 def record_name(kind: str, subject: dict[str, Any]) -> str:

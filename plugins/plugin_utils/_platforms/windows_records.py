@@ -19,11 +19,11 @@ from typing import TypeVar
 from ansible_collections.graceful.azure.plugins.module_utils._hold_records import (
     NOTHING_TOUCHED,
     SIZE_LIMIT,
-    SUFFIX,
     DamagedRecordError,
     HoldError,
     Store,
     check_name,
+    is_record,
     parse_record,
     path_aside,
     record_name,
@@ -156,7 +156,7 @@ def _entries(seen: WindowsLook) -> Iterator[WindowsEntry]:
     """What a look has told of the folder's records."""
     for entry in sorted(seen.records):
         name = ntpath.basename(entry.path)
-        if name.lower().endswith(SUFFIX) and not name.startswith(".") and entry.kind != "missing":
+        if is_record(name.lower()) and entry.kind != "missing":
             yield entry
 
 
