@@ -134,14 +134,15 @@ def machine_id_in(text: str) -> str | None:
     return min(digits, first + second + third + digits[16:])
 
 
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, and have it on the disk."""
+def write_all(fd: int, data: bytes, durable: bool = True) -> None:
+    """Write all of it. C(durable): and have it on the disk."""
     while data:
         data = data[os.write(fd, data) :]
-    os.fsync(fd)
+    if durable:
+        os.fsync(fd)
 
 
-def replace_by(temporary: str, path: str, data: bytes, prepare: Callable[[int], object] | None = None) -> None:
+def replace_by(temporary: str, path: str, data: bytes, prepare: Callable[[int], object] | None = None, durable: bool = True) -> None:
     """Replace a file at once by another one, or make it. That is made at the path C(temporary), in the same folder, where a call that was cut off leaves it.
 
     C(prepare): what is done with its descriptor before it has the data.
@@ -152,7 +153,7 @@ def replace_by(temporary: str, path: str, data: bytes, prepare: Callable[[int], 
         try:
             if prepare is not None:
                 prepare(fd)
-            write_all(fd, data)
+            write_all(fd, data, durable)
         finally:
             os.close(fd)
         os.rename(temporary, path)

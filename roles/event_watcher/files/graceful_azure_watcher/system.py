@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -14,7 +13,7 @@ import socket
 import stat
 import time
 
-from ansible_collections.graceful.azure.plugins.module_utils._file_systems import sync_folder
+from ansible_collections.graceful.azure.plugins.module_utils._file_systems import replace_by, sync_folder
 
 try:
     import fcntl
@@ -122,17 +121,6 @@ def read_regular(path):
 
 def write_whole(path, text, mode=0o644, durable=False):
     """The file is there with this text, or as it was before; ``durable``: also after the power has failed."""
-    temporary = f"{path}.new"
-    with contextlib.suppress(FileNotFoundError):
-        # Left by a watcher that was killed, or laid there by somebody: a FIFO or a link must neither be opened nor followed.
-        os.unlink(temporary)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), mode)
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        os.fchmod(descriptor, mode)
-        stream.write(text)
-        if durable:
-            stream.flush()
-            os.fsync(descriptor)
-    os.replace(temporary, path)
+    replace_by(f"{path}.new", path, text.encode(), lambda descriptor: os.fchmod(descriptor, mode), durable)
     if durable:
         sync_folder(os.path.dirname(path))
