@@ -390,12 +390,15 @@ def _content_of(record: Record) -> dict[str, Any]:
 def tags_of(record: Record, key: str) -> dict[str, str]:
     """The tags of a record, by name. Tags have little room, so the record is compressed."""
     text = base64.b64encode(zlib.compress(json.dumps(_content_of(record), separators=(",", ":")).encode(), 9)).decode()
-    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     room = VALUE_LIMIT - 12
     pieces = [text[start : start + room] for start in range(0, len(text), room)]
     # Only the first says how many there are. Tags of a longer record from before are left over and count no more.
-    pieces[0] = "%d:%s:%s" % (len(pieces), digest, pieces[0])
+    pieces[0] = "%d:%s:%s" % (len(pieces), _digest(text), pieces[0])
     return {"%s%d" % (key, number): piece for number, piece in enumerate(pieces)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def record_in(tags: dict[str, str], pool: str, name: str) -> Record | None:
@@ -414,8 +417,7 @@ def _content_at(tags: dict[str, str], key: str, balancer: str) -> dict[str, Any]
         count, digest, text = tags[key + "0"].split(":", 2)
         text += "".join(tags["%s%d" % (key, number)] for number in range(1, int(count)))
         content: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(text)).decode())
-        whole = hashlib.sha256(text.encode()).hexdigest()[:8] == digest
-        if whole and content["s"] in PHASES and content["v"] == 1 and isinstance(content["f"], str) and isinstance(content["e"], dict):
+        if _digest(text) == digest and content["s"] in PHASES and content["v"] == 1 and isinstance(content["f"], str) and isinstance(content["e"], dict):
             return content
     except (ValueError, KeyError, TypeError, zlib.error):
         pass

@@ -130,7 +130,7 @@ def mark_of(record: Record) -> bytes:
 
 def record_in(content: bytes | None, action: str, on: str) -> Record | None:
     """The record in a mark; None if there is none that can be used."""
-    if content is None or not content.startswith(MARK.encode()):
+    if content is None or not is_mark(content):
         return None
     try:
         record = parse_record(content[len(MARK) :], on)

@@ -11,6 +11,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING
 
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import reason_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,7 +50,7 @@ def dump(protocol: int, kind: int, body: bytes) -> Iterator[bytes]:
     except socket.timeout:
         raise NetlinkError("the kernel does not answer within %g s" % ANSWER_SECONDS) from None
     except OSError as error:
-        raise NetlinkError(error.strerror or str(error)) from error
+        raise NetlinkError(reason_of(error)) from error
 
 
 def attributes(data: bytes) -> dict[int, bytes]:

@@ -76,7 +76,7 @@ class Selection:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Selection:
-        return cls(**{name: params[name] for name in ("event_ids", "event_types", "event_statuses", "affecting_host_only", "query")})
+        return cls(**{name: params[name] for name in selection_argument_spec(False)})
 
     def _keep(self, key: Tested, values: list[str]) -> None:
         self._tests.append((key, {value.lower() for value in values}))

@@ -66,7 +66,7 @@ class AzureLoadBalancerDuty(Duty):
         machine = self.machine
         pools = Pools(Client(self._access, LOOK_LIMIT, machine.monotonic, machine.sleep), dry=machine.check_mode)
         where = [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None
-        driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where, LOOK_LIMIT)
+        driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where)
         driver.check()
         ((_name, address, record),) = driver.look()
         if address is None:

@@ -23,7 +23,6 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     probed_url,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._duties.duty import IN, MOVING, OUT, Call, Duty, holding, outcome
-from ansible_collections.graceful.azure.plugins.module_utils._duties.options import AZURE_PROBES
 from ansible_collections.graceful.azure.plugins.module_utils._health_actions import ProbeError, as_recorded, subject_of
 from ansible_collections.graceful.azure.plugins.module_utils._health_check import ANSWER_SECONDS
 from ansible_collections.graceful.azure.plugins.module_utils._health_probe import HealthAnswers, condition_of, describe, record_of
@@ -51,7 +50,6 @@ class HealthProbeDuty(Duty):
     type = "health_probe"
     traffic = True
     answers_checks = True
-    # All that is held of a host's health answers goes back together.
     once = ONCE
     driver_errors = ERRORS
     options = OPTIONS
@@ -205,7 +203,7 @@ def info_spec() -> dict[str, Any]:
         notice={"type": "float", "default": 0},
         url=OPTIONS["url"],
         ports={"type": "list", "elements": "int", "default": []},
-        peer={"type": "list", "elements": "str", "default": AZURE_PROBES},
+        peer=OPTIONS["peer"],
         wait_for={"type": "list", "elements": "str", "default": []},
         quiet={"type": "float", "default": 0},
         timeout={"type": "float", "default": 0},
