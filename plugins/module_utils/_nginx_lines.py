@@ -61,9 +61,14 @@ class HostLines:
 
     def others(self, servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine]]:
         """What sends requests elsewhere than to the host's own address, each with what people call it."""
-        used = (line for line in servers if line["in_service"] and not self.is_named(line))
-        called = [*((label_of(line["upstream"], line["server"]), line) for line in used), *((directive(line), line) for line in passes)]
-        return [(place, line) for place, line in called if self.counts(line)]
+        return [(place, line) for place, line in _called((line for line in servers if not self.is_named(line)), passes) if self.counts(line)]
+
+    def left_out(self, servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine, Destination]]:
+        """The same of what is in no file that counts and leads where a line of the host does, and where that is."""
+        servers = list(servers)
+        own = self.own(servers)
+        found = [(place, line, sorted(places_of(line) & own, key=str)) for place, line in _called(servers, passes) if not self.counts(line)]
+        return [(place, line, there[0]) for place, line, there in found if there]
 
     def own(self, lines: Iterable[Line]) -> set[Destination]:
         """Where the lines of its own address lead."""
@@ -72,6 +77,12 @@ class HostLines:
     def of(self, lines: Collection[AnyLine], is_its: Callable[[Destination], bool]) -> list[AnyLine]:
         """All lines of the host, those of its own address first."""
         return self.named(lines) + [line for line in lines if not self.is_named(line) and self.has(line, is_its)]
+
+
+def _called(servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine]]:
+    """What sends requests somewhere, each with what people call it."""
+    used = (line for line in servers if line["in_service"])
+    return [*((label_of(line["upstream"], line["server"]), line) for line in used), *((directive(line), line) for line in passes)]
 
 
 def label_of(upstream: str, address: str) -> str:

@@ -141,6 +141,24 @@ def may_lead(place: str, why: str) -> str:
     return "nobody knows whether %s leads to it: %s" % (place, why)
 
 
+def is_left_out(place: str, at: str, host: str, option: str, lacks: str) -> str:
+    """About what an option leaves out and leads to the same place as a server of the host. C(lacks): what of it the option lacks."""
+    told = (
+        "%s leads to %s, as %s's own server does, and stays in rotation, because the option %s leaves it out. Its requests keep %s from"
+        " its event, and more may come after the approval: add its %s, or leave out the option"
+    )
+    return told % (place, at, host, option, host, lacks)
+
+
+def may_be_its(place: str, at: str, host: str, duty: str) -> str:
+    """About what leads to another port of a host's address. C(duty): the type of duty that can name it."""
+    told = (
+        "%s leads to %s, where %s has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
+        " %s, give that a duty %s with this server"
+    )
+    return told % (place, at, host, host, duty)
+
+
 def meant(word: object, words: Iterable[str]) -> str:
     """The end of a sentence about a word that nobody knows: which of these may be meant."""
     close = difflib.get_close_matches(str(word), list(words), n=1)

@@ -295,6 +295,25 @@ def test_nginx(tmp_path, bed):
             nginx.stop()
 
 
+@support_nginx.NEEDED
+def test_a_line_of_nginx_in_a_file_that_the_option_leaves_out_is_a_doubt(tmp_path, bed):
+    """It sends requests to the same place when the host's own line is out."""
+    (tmp_path / "nginx").mkdir()
+    upstreams = {"shop.conf": "upstream shop { server 127.0.0.1:1; server 127.0.0.1:2; }", "api.conf": "upstream api { server localhost:1; }"}
+    nginx = Nginx(tmp_path / "nginx", http="include shop.conf; include api.conf;", files=upstreams)
+    try:
+        shop, api = ([str(tmp_path / "nginx" / name)] for name in upstreams)
+        duty_of = {"type": "nginx", "hosts": ["lb1"], "server": "127.0.0.1:1", "configuration": str(nginx.configuration), "files": shop, "quiet": 0}
+        assert bed.out([duty_of])["done"]
+        (said,) = bed.look([duty_of])["nginx"]["doubts"]
+        told = "localhost:1 in upstream api leads to 127.0.0.1:1, as 127.0.0.1:1's own server does, and stays in rotation"
+        assert said.startswith(f"{told}, because the option files leaves it out")
+        both = dict(duty_of, files=shop + api)
+        assert bed.out([both])["done"] and bed.look([both])["nginx"]["doubts"] == []
+    finally:
+        nginx.stop()
+
+
 def test_a_health_answer_that_a_balancer_asks_for(tmp_path, bed):
     mark = tmp_path / "out"
     duties = [{"type": "health_probe", "action": "file", "file": str(mark), "interval": 2, "threshold": 1, "margin": 1, "quiet": 0}, "app"]

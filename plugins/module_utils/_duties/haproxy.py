@@ -18,10 +18,8 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
-    is_left_out,
     is_meant,
     is_named,
-    may_be_its,
     meant_passes,
     pass_of,
 )
@@ -51,8 +49,10 @@ from ansible_collections.graceful.azure.plugins.module_utils._record_kinds impor
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
     MOST_NAMED,
     address_text,
+    is_left_out,
     is_same_host,
     leads_back,
+    may_be_its,
     may_lead,
     parse_places,
     plural,
@@ -163,8 +163,9 @@ class HaproxyDuty(Duty):
     def _stays(self, alike: Iterable[tuple[dict[str, Any], bool]]) -> Iterator[str]:
         """Those that the option backends leaves out, and those at another port, in sentences."""
         for server, is_same in alike:
+            told = label_of(server), address_text(server["address"], server["port"]), self._server
             if is_same != is_meant(self.given, server["backend"]):
-                yield (is_left_out if is_same else may_be_its)(label_of(server), address_text(server["address"], server["port"]), self._server)
+                yield is_left_out(*told, "backends", "backend") if is_same else may_be_its(*told, self.type)
 
     def _past(self, found: Iterable[dict[str, Any]], servers: Iterable[dict[str, Any]]) -> Iterator[str]:
         """What sends requests to the host without a server, in sentences."""

@@ -30,7 +30,15 @@ from ansible_collections.graceful.azure.plugins.module_utils._nginx_hold import 
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, directive, is_searched, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._polling import MOST_SECONDS, Since, check_seconds
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import in_rotation, is_same_host, may_lead, parse_places, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
+    in_rotation,
+    is_left_out,
+    is_same_host,
+    may_lead,
+    parse_places,
+    place_text,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -98,8 +106,12 @@ class NginxDuty(Duty):
 
     def _unknown(self, found: NginxLook) -> Iterator[str]:
         """What may lead to the host, in sentences."""
-        others = self._lines().others(found.servers, found.passes)
-        return (may_lead(place, line["unresolved"]) for place, line in others if line["unresolved"])
+        lines = self._lines()
+        for place, line in lines.others(found.servers, found.passes):
+            if line["unresolved"]:
+                yield may_lead(place, line["unresolved"])
+        for place, _line, at in lines.left_out(found.servers, found.passes):
+            yield is_left_out(place, place_text(at), self._server, "files", "file")
 
     def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""

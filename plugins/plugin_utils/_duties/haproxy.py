@@ -20,16 +20,24 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
     haproxy_server,
     haproxy_went,
     is_in_rotation,
-    is_left_out,
     is_meant,
     is_named,
-    may_be_its,
     meant_passes,
     pass_of,
 )
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import HAPROXY_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import address_text, fold, is_same_host, is_same_place, may_lead, plural, too_low
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
+    address_text,
+    fold,
+    is_left_out,
+    is_same_host,
+    is_same_place,
+    may_be_its,
+    may_lead,
+    plural,
+    too_low,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -415,13 +423,13 @@ def _doubts(settings: BalancerSettings, host: Host, owners: Owners, name: str, m
         if addresses.may_lead_to(host, (address, port), named, machine.result):
             yield may_be_anothers(label, address_text(address, port), host.name, "backends")
         elif address in strange and (address, port) not in places and not ipaddress.ip_address(address).is_loopback:
-            yield may_be_its(label, address_text(address, port), host.name)
+            yield may_be_its(label, address_text(address, port), host.name, HaproxyDuty.name)
     left_out = (server for server in _servers(machine) or () if not is_meant(settings, server["backend"]))
     for server in filter(is_in_rotation, left_out):
         place = (server.get("address"), server.get("port"))
         # Another duty of the host may name it.
         if any(is_same_place(place, mine) for mine in places) and host.name not in owners.get((server["backend"], server["server"]), ()):
-            yield is_left_out(place_name(name, server), address_text(server["address"], place[1]), host.name)
+            yield is_left_out(place_name(name, server), address_text(server["address"], place[1]), host.name, "backends", "backend")
     for server in others:
         yield is_left_alone(place_name(name, server), address_text(server["address"], server.get("port")), host.name)
     if settings["backends"] or any(not _leads_elsewhere(host, server) for server in own):

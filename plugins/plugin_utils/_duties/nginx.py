@@ -22,7 +22,18 @@ from ansible_collections.graceful.azure.plugins.module_utils._duties.both_sides.
 from ansible_collections.graceful.azure.plugins.module_utils._nginx_lines import HostLines, comes_back, directive, label_of, places_of
 from ansible_collections.graceful.azure.plugins.module_utils._pools import Pool
 from ansible_collections.graceful.azure.plugins.module_utils._record_kinds import NGINX_SERVER
-from ansible_collections.graceful.azure.plugins.module_utils._spellings import MOST_NAMED, UNIX, fold, is_same_host, may_lead, place_text, spelled
+from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
+    MOST_NAMED,
+    UNIX,
+    fold,
+    is_left_out,
+    is_same_host,
+    leads_back,
+    may_be_its,
+    may_lead,
+    place_text,
+    spelled,
+)
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
@@ -259,15 +270,26 @@ def _doubts(settings: BalancerSettings, name: str, result: Json) -> str:
 
 
 def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str, result: Json, addresses: Addresses) -> Iterator[str]:
-    """Sentences about what leads to an address of the host that another one may have as well."""
+    """Sentences about what leads to an address of the host that another one may have as well, and about what the option files leaves out."""
     lines = lines_of(settings, result)
-    named = {target[0] for target in lines.own(result["servers"]) if not isinstance(target, str)}
+    own = lines.own(result["servers"])
+    named = {target[0] for target in own if not isinstance(target, str)}
+    # Where several targets have a port of an address that none of them has itself, any other port may be one of theirs.
+    strange = {address for address in named if address not in addresses.owners and not leads_back(address)}
+    shared = strange.intersection(target[0] for target, names in owners.items() if not isinstance(target, str) and other_than(host, names)) if strange else ()
     for place, line in lines.others(result["servers"], result["passes"]):
         # Another duty of the host may name it.
-        ends = (each for each in sorted(places_of(line), key=str) if not isinstance(each, str) and host.name not in owners.get(each, ()))
+        ends = [each for each in sorted(places_of(line), key=str) if not isinstance(each, str) and host.name not in owners.get(each, ())]
         found = next((target for target in ends if addresses.may_lead_to(host, target, named, result)), None)
+        port = next((target for target in ends if target[0] in shared and target not in own and not owners.get(target)), None)
         if found:
             yield may_be_anothers(f"{place} on {name}", place_text(found), host.name, "files")
+        elif port:
+            yield may_be_its(f"{place} on {name}", place_text(port), host.name, NginxDuty.name)
+    of_host = [lines_of(balancer, result) for kind, balancer in host.balancers if kind.name == NginxDuty.name]
+    for place, line, at in lines.left_out(result["servers"], result["passes"]):
+        if not any(each.counts(line) for each in of_host):
+            yield is_left_out(f"{place} on {name}", place_text(at), host.name, "files", "file")
 
 
 def _is_here(

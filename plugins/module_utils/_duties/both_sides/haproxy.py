@@ -89,21 +89,3 @@ def haproxy_went(requests: int, way: str, since: str) -> str:
 def haproxy_passes(directive: str) -> str:
     """About a directive that sends requests to a host without a server."""
     return "%s sends requests to it without a server, and nothing can take it out there: put the address into a server line" % directive
-
-
-def is_left_out(place: str, at: str, host: str) -> str:
-    """About a server in a backend that the options leave out."""
-    told = (
-        "%s leads to %s, as %s's own server does, and stays in rotation, because the option backends leaves it out. Its requests keep %s from"
-        " its event, and more may come after the approval: add its backend, or leave out the option"
-    )
-    return told % (place, at, host, host)
-
-
-def may_be_its(place: str, at: str, host: str) -> str:
-    """About a server of another name at another port of a host's address."""
-    told = (
-        "%s leads to %s, where %s has another port, and stays in rotation: behind address translation, each port may be another machine's. If it is"
-        " %s, give that a duty haproxy with this server"
-    )
-    return told % (place, at, host, host)

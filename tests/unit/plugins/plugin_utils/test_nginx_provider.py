@@ -146,6 +146,44 @@ def test_files():
     assert found.mistakes == ("balancer lb1: /none.conf is not part of the configuration /etc/nginx/nginx.conf of nginx (option files)",)
 
 
+@pytest.mark.parametrize("at", [ONE, "10.0.0.4:9000"])
+@pytest.mark.parametrize("is_line", [False, True])
+def test_what_files_leaves_out_at_the_same_place_is_told(at, is_line):
+    """It sends requests to the host all the same. Where it has another port, the settings may leave it out because it is another host's."""
+    of, literally = settings(files=["/other.conf"]), literal(f"proxy_pass http://{at};", at)
+    # A name that leads there, too.
+    found = traffic(server(file="/other.conf"), *([server("app.internal:80", leads_to=[leads(at)], **API)] if is_line else []), of=of,
+                    passes=[] if is_line else [literally])  # fmt: skip
+    assert [place.busy for place in found.places] == [("10.0.0.4:80 in upstream shop on lb1 is in rotation",)]
+    label = "app.internal:80 in upstream api on lb1" if is_line else f"proxy_pass http://{at} in {UP}, line 7, on lb1"
+    told = f"{label} leads to 10.0.0.4:80, as web1's own server does, and stays in rotation, because the option files leaves it out"
+    assert [said.partition(". Its")[0] for said in found.doubts] == ([told] if at == ONE else [])
+
+
+def test_what_files_leaves_out_for_another_duty_of_the_host_is_not_told():
+    of, host = settings(files=["/other.conf"]), Target()
+    host.balancers = [(NGINX, of), (NGINX, settings(files=[UP]))]
+    assert traffic(server(file="/other.conf"), server(**API), of=of, target=host).doubts == ()
+    assert traffic(server(file="/other.conf"), out(**API), of=of).doubts == (), "it is out"
+
+
+def test_another_port_of_an_address_that_several_targets_share_is_told():
+    """As behind address translation. It stays in rotation, unless a duty names it."""
+    mine, others = settings(server="198.51.100.7:8001"), [Target("web2", settings(server="198.51.100.7:8002"))]
+    lines = [server("198.51.100.7:8001"), server("198.51.100.7:8002"), server("198.51.100.7:9001", **API), server("198.51.100.8:9001", **API)]
+    found = traffic(*lines, of=mine, others=others)
+    assert [place.member for place in found.places] == [f"{UP} 198.51.100.7:8001"]
+    assert found.doubts == (
+        "198.51.100.7:9001 in upstream api on lb1 leads to 198.51.100.7:9001, where web1 has another port, and stays in rotation: behind address"
+        " translation, each port may be another machine's. If it is web1, give that a duty nginx with this server",
+    )
+    for name in ("web1", "web2"):
+        assert traffic(*lines, of=mine, others=[*others, Target(name, settings(server="198.51.100.7:9001"))]).doubts == ()
+    # Only the port tells who is behind a loopback address.
+    lines = [server(f"127.0.0.1:{port}") for port in (8001, 8002, 9001)]
+    assert traffic(*lines, of=settings(server="127.0.0.1:8001"), others=[Target("web2", settings(server="127.0.0.1:8002"))]).doubts == ()
+
+
 def test_a_look_that_failed_tells_nothing():
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", NGINX.read({"reached": False, "error": "no route"}, {}), None)}
     (told,) = NGINX.traffic_of_all([(Target(), settings())], machines, addresses_of([]))
