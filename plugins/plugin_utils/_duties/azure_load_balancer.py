@@ -29,7 +29,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._record_kinds impor
 from ansible_collections.graceful.azure.plugins.module_utils._spellings import DOWN, called, fold, last_part, normal_address
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, TrafficDuty, left_as_it_is, notices_in
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
     NOBODY,
@@ -148,7 +148,7 @@ class AzureLoadBalancerDuty(TrafficDuty):
     def traffic_of_all(self, asked: Sequence[tuple[Host, BalancerSettings]], machines: Machines, addresses: Addresses) -> Iterator[Traffic]:
         joining = {}
         for host, settings in asked:
-            result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+            result = machines[_key(settings)].result
             for address in result.get("addresses") or ():
                 left = _joins_in(host, address, result) if is_mine(settings, address) else 0.0
                 if left > 0:
@@ -160,7 +160,7 @@ class AzureLoadBalancerDuty(TrafficDuty):
         self, settings: BalancerSettings, host: Host, machines: Machines, addresses: Addresses, joining: Mapping[tuple[str, str], float] = MappingProxyType({})
     ) -> Traffic:
         """C(joining): in how many seconds Azure must have noticed that a target answers again, by its pool and the name of its address."""
-        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        machine = machines[_key(settings)]
         result = machine.result
         if result.get("addresses") is None:
             return Traffic(serves=False, unread=(unread(place_name(settings), result),))
@@ -175,7 +175,7 @@ class AzureLoadBalancerDuty(TrafficDuty):
         return f"the pool {pool_name(settings)}"
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterator[tuple[Record, MachineObservation]]:
-        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        machine = machines[_key(settings)]
         for record in machine.records or ():
             of_pool = record.kind == AZURE_ADDRESS and record.subject.get("pool", "").lower() == settings["pool"].lower()
             if of_pool and called(settings["server"]) in (called(record.for_server), called(record.subject.get("address"))):

@@ -41,7 +41,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     BALANCER,
     CHANGED,
@@ -258,7 +258,7 @@ class HaproxyDuty(ServersDuty):
         doubts: list[str] = []
         keys = dict(self.keys(settings))
         for name, key in keys.items():
-            machine = machines.get(key) or NOT_LOOKED_AT
+            machine = machines[key]
             if _carries_nothing(settings, machine):
                 absent.append(name)
             elif _servers(machine) is None:

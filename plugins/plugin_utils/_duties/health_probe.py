@@ -234,7 +234,7 @@ class HealthProbeDuty(TrafficDuty):
 
     def records(self, settings: BalancerSettings, machines: Machines) -> Iterable[tuple[Record, MachineObservation]]:
         # The look at the host has read those on its disk.
-        machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+        machine = machines[_key(settings)]
         found = zip(machine.records or (), machine.result.get("holds") or ())
         return [(record, machine) for record, told in found if told.get("from_mark")]
 
@@ -310,7 +310,7 @@ def _is_at(url: Any, port: Any) -> bool:
 
 
 def _traffic(settings: BalancerSettings, host: Host, machines: Machines, group: Group | None) -> Traffic:
-    machine = machines.get(_key(settings)) or NOT_LOOKED_AT
+    machine = machines[_key(settings)]
     result = machine.result
     if result.get("answer") is None:
         why = unread(place_name(settings), result)
@@ -348,7 +348,7 @@ def _shared_files(asked: Sequence[tuple[Host, BalancerSettings]], machines: Mach
     sharers: dict[str, list[BalancerSettings]] = {}
     held = set()
     for _host, settings in asked:
-        look = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+        look = machines[_key(settings)].result
         known = look.get("file_id")  # other actions and Windows hosts have none
         if known and look.get("answer"):
             sharers.setdefault(known, []).append(settings)
@@ -476,7 +476,7 @@ def _pool_name(option: str, value: str) -> str:
 def _server(host: Host, settings: BalancerSettings, machines: Machines) -> Json:
     """A host in its group. C(silent): why its balancer may send it nothing, although nobody keeps it out. C(early): whether that may be over in a moment.
     C(joins_in): after how many seconds it is, where that is known."""
-    result = (machines.get(_key(settings)) or NOT_LOOKED_AT).result
+    result = machines[_key(settings)].result
     name, silent, left, joins_in = settings["server"], None, _joins_in(host, settings, result), None
     if result.get("answer") is None:
         silent = unread(name, result).text

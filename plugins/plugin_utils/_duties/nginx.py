@@ -37,7 +37,7 @@ from ansible_collections.graceful.azure.plugins.module_utils._spellings import (
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.servers import Owners, ServersDuty, may_be_anothers, other_than
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, Claim, left_as_it_is
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.addresses import Addresses
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT, MachineObservation, Machines, Record
+from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import MachineObservation, Machines, Record
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import (
     CHANGED,
     CONNECTION,
@@ -160,7 +160,7 @@ class NginxDuty(ServersDuty):
         mistakes: list[str] = []
         doubts: list[str] = []
         for name, key in self.keys(settings):
-            machine = machines.get(key) or NOT_LOOKED_AT
+            machine = machines[key]
             if machine.result.get("servers") is None:
                 silent.append(unread(f"balancer {name}", machine.result, Kind.BALANCER))
                 continue

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import CONDITIONS, TrafficDuty
-from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import NOT_LOOKED_AT
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.places import CHANGED, NextLook, SearchedAt, Traffic
 from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import gathered
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import BalancerSettings, Json, Options, Result
@@ -61,7 +60,7 @@ class ServersDuty(TrafficDuty):
         for host, settings in asked:
             for _name, key in self.keys(settings):
                 there = owners.setdefault(key, {})
-                for thing in self.own(settings, host, machines.get(key) or NOT_LOOKED_AT):
+                for thing in self.own(settings, host, machines[key]):
                     there.setdefault(thing, {})[host.name] = None
         for host, settings in asked:
             yield self.traffic_among(settings, host, owners, machines, addresses)

@@ -272,8 +272,13 @@ class MachineObservation:
 
 
 NOT_LOOKED_AT = MachineObservation("", {}, None)
-Machines = dict[str, MachineObservation]
-"""The observations of the machines on which balancers run, by their keys."""
+
+
+class Machines(dict[str, MachineObservation]):
+    """The observations of the machines on which balancers run, by their keys; an empty one where there was no look."""
+
+    def __missing__(self, key: str) -> MachineObservation:
+        return NOT_LOOKED_AT
 
 
 @dataclass(frozen=True)
@@ -286,10 +291,6 @@ class Document:
     machines: Machines
     results: dict[str, Json]
     memory: Json
-
-    def machine(self, key: str) -> MachineObservation:
-        """The observation with this key; an empty one if there was no look."""
-        return self.machines.get(key) or NOT_LOOKED_AT
 
 
 def _read_records(found: list[Json] | None, where: str) -> list[Record] | None:
@@ -310,7 +311,7 @@ def read_document(found: Json) -> Document:
         run=typed(Run, found["run"], "run"),
         settings={name: _read_settings(values, f"settings of {name}") for name, values in found["settings"].items()},
         observations={name: _read_observation(found["hosts"].get(name) or {}, f"look at {name}") for name in found["settings"]},
-        machines={key: MachineObservation(key, look, _read_records(look.get("holds"), f"look at {key}")) for key, look in found["balancers"].items()},
+        machines=Machines({key: MachineObservation(key, look, _read_records(look.get("holds"), f"look at {key}")) for key, look in found["balancers"].items()}),
         results=found.get("results") or {},
         memory=found.get("memory") or {},
     )

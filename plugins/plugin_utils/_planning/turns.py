@@ -127,7 +127,7 @@ def next_turns(
         return min(limit, max(DRAIN, quiet + READINGS, long_wait) + (DRAIN if groups.leaving else 0.0))
 
     def searched(name: str, key: str) -> list[str]:
-        return observed.addresses.searched(observed.hosts[name], observed.document.machine(key).result)
+        return observed.addresses.searched(observed.hosts[name], observed.document.machines[key].result)
 
     results = {key: machine.result for key, machine in observed.document.machines.items()}
     looks = machine_looks(balancers, waits, searched, drain_wait)
