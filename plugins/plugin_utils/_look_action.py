@@ -185,12 +185,11 @@ class LookAction(ActionBase):
         failure.update((key, result[key]) for key in ("other_holds",) if key in result)
         return failure
 
-    def look_at_host(self, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None, interval: float = READ_SECONDS) -> Json:
+    def look_at_host(self, args: Options, task_vars: Variables, news: News | None, turn: Json, interval: float) -> Json:
         """Look at the task's host.
 
         C(news): the C(News) that end this look, and to which it adds what it sees. C(turn): what the plan says of the look, see C(_planning/turns.py).
         """
-        turn = turn or {}
         rest = rest_of(turn, interval)
         time.sleep(rest)
         args = after_rest(args, rest)
@@ -200,9 +199,8 @@ class LookAction(ActionBase):
         result = self.look("host_observation", given, task_vars, host_seconds(args), unwanted, args.get("journal"))
         return result if result.get("ended") else self.seen_of_host(result, args, task_vars, news, turn)
 
-    def seen_of_host(self, result: Json, args: Options, task_vars: Variables, news: News | None = None, turn: Json | None = None) -> Json:
+    def seen_of_host(self, result: Json, args: Options, task_vars: Variables, news: News | None, turn: Json) -> Json:
         """What a look at the task's host means here. C(result): that of the look. The other arguments: as for C(look_at_host)."""
-        turn = turn or {}
         others = of_others(result.get("holds") or (), task_vars)
         if others:
             # They say what was done for another, so they do not count for this host.
@@ -213,7 +211,7 @@ class LookAction(ActionBase):
             news.tell_events(result["events"], args.get("expected", ()), shown, turn.get("not_shown", ()))
         return dict(result, fingerprint=result.get("fingerprint", UNREACHED), at=time.time() - result.get("age", 0.0))
 
-    def look_at_balancer(self, provider: TrafficDuty, call: str, args: Options, task_vars: Variables, news: News | None = None) -> Json:
+    def look_at_balancer(self, provider: TrafficDuty, call: str, args: Options, task_vars: Variables, news: News | None) -> Json:
         """Look at the task's machine, on which a balancer of that C(TrafficDuty) runs. C(news): the C(News) that end this look."""
         unwanted = news.end if news and float(args.get("timeout", 0)) else None
         result = self.look(call, args, task_vars, balancer_seconds(args), unwanted)

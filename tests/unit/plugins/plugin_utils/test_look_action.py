@@ -18,6 +18,7 @@ import types
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.graceful.azure.plugins.action.turn import ActionModule
+from ansible_collections.graceful.azure.plugins.module_utils._events import READ_SECONDS
 from ansible_collections.graceful.azure.plugins.plugin_utils import _look_action, _time_limit
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.by_platform import OVERHEAD
 from ansible_collections.graceful.azure.plugins.plugin_utils._time_limit import CutOffError, TimeLimit, pause
@@ -312,7 +313,7 @@ class TestRecordsOfOthers:
 
     def look(self, action, *records):
         action._execute_module = lambda **_args: {"acts": [], "look": {"events": [], "holds": list(records)}}
-        return action.look_at_host({}, dict(TASK_VARS, **self.VARS))
+        return action.look_at_host({}, dict(TASK_VARS, **self.VARS), None, {}, READ_SECONDS)
 
     def test_they_do_not_count_and_a_person_must_see_to_it(self, action):
         result = self.look(action, self.record(host="jobs1"), self.record(host="app1"))
@@ -333,5 +334,5 @@ def test_a_look_that_has_to_rest_ends_with_the_look_at_the_balancers(action, mon
     clock = types.SimpleNamespace(time=lambda: 1000.0, sleep=rested.append)
     monkeypatch.setattr(_look_action, "time", clock)
     action.look = lambda _call, options, *_more: asked.append(options) or {"events": []}
-    action.look_at_host({"wait": 3.6, "at_least": 2.0}, TASK_VARS, turn={"read_at": 1000.0 - since})
+    action.look_at_host({"wait": 3.6, "at_least": 2.0}, TASK_VARS, None, {"read_at": 1000.0 - since}, READ_SECONDS)
     assert rested == [pytest.approx(2.0 - least)] and asked[0]["at_least"] == pytest.approx(least)
