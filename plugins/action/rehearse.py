@@ -129,16 +129,15 @@ class ActionModule(ControllerAction):
         obstacles = _obstacles(task_vars, real, given)
         if obstacles:
             return {"begins": False, "rehearsed": {"real": real, "problem": joined(obstacles)}}
-        options, plan = task_vars["graceful_azure_rehearse_before"]["options"], plain(task_vars["graceful_azure_plan"])
+        options, plan = task_vars["graceful_azure_rehearse_before"]["options"], {**plain(task_vars["graceful_azure_plan"]), "told": _told(task_vars)}
         settings = plan["settings"][name]
         times = rehearsal.times_of(options, settings["drain_host"]["timeout"], settings["restore_service"].get("timeout") or 0.0)
         known_name = str(given or real.get("resource_name") or name)
-        told = _told(task_vars)
-        looks = rehearsal.pool_turns(name, plan, told)
+        looks = rehearsal.pool_turns(name, plan)
         # As a pass has them.
         turns = {"turns": {name: looks}, "number": plan["number"], "run": plan["run"]}
         begun = {"begins": True, "first": "pool" if looks else "host", "real": real, "resource_name": known_name, "looks": _looks(task_vars)}
-        return {**begun, **turns, **times, "settings": plan["settings"], "told": told}
+        return {**begun, **turns, **times, "settings": plan["settings"], "told": plan["told"]}
 
     def _pool(self, task_vars):
         """The same, after the other targets of its pools were looked at. Those that are just back are waited for, and then looked at again."""

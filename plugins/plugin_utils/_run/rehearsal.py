@@ -268,34 +268,35 @@ def unnoticed(name: str, hosts: Mapping[str, Json], now: float) -> tuple[float, 
     return left[last], [f"{name}: waits {math.ceil(left[last])} s, until the balancer must have noticed that {last} is back"]
 
 
-def pool_turns(name: str, plan: Json, told: Mapping[str, Json]) -> list[Turn]:
+def pool_turns(name: str, plan: Json) -> list[Turn]:
     """The looks at a host and at the other targets of its pools, where its balancers do not tell which of them serve.
 
-    C(plan): what the check of the settings returned. C(told): per target its C(resource_name), and in C(unanswered) why it does not answer, if it was asked.
+    C(plan): what the check of the settings returned, and in C(told) per target its C(resource_name), and in C(unanswered) why it does not answer, if it was
+    asked.
     """
-    hosts = _met(plan, told, {}, plan["run"]["started"])
+    hosts = _met(plan, {}, plan["run"]["started"])
     pools = {place.group.key for place in hosts[name].places if place.group and not place.balancer[0].sees_pool}
     members = [(host.name, place.balancer[1]) for host in hosts.values() for place in host.places if place.group and place.group.key in pools]
     looks = machine_looks(members)
     return [*looks, *({"name": look["name"], "machine": look["machine"], "farewell": True} for look in looks if look["machine"] != name)]
 
 
-def too_few(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float, held: bool = False) -> str:
+def too_few(name: str, plan: Json, looks: Mapping[str, Json], now: float, held: bool = False) -> str:
     """A sentence if too few others of its pools would serve without a host; otherwise empty. C(looks): what C(pool_turns) have returned, by key.
     C(held): whether it is out already."""
-    hosts = _met(plan, told, looks, now)
+    hosts = _met(plan, looks, now)
     short = below_minimum(hosts[name], hosts, (), held) if looks else None
     # What is wrong with its own places, the passes tell.
     return joined([*(() if held else hosts[name].traffic.mistakes), *([short.text] if short else [])])
 
 
-def coming_back(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> tuple[float, list[str]]:
+def coming_back(name: str, plan: Json, looks: Mapping[str, Json], now: float) -> tuple[float, list[str]]:
     """How many seconds a host must wait until enough others of its pools serve, and the line that says so. No time if waiting does not help. The arguments:
     as for C(too_few)."""
     noticed = {key: dict(look, passing_for=None) for key, look in looks.items()}
-    if too_few(name, plan, told, noticed, now):
+    if too_few(name, plan, noticed, now):
         return 0.0, []
-    places = _met(plan, told, looks, now)[name].places
+    places = _met(plan, looks, now)[name].places
     joining = {server["server"]: server["joins_in"] for place in places if place.group for server in place.group.servers if server.get("joins_in")}
     joining.pop(name, None)
     seconds = max(joining.values(), default=0.0)
@@ -307,10 +308,10 @@ def coming_back(name: str, plan: Json, told: Mapping[str, Json], looks: Mapping[
 
 def begin_in_pool(name: str, begun: Json, looks: Mapping[str, Json], now: float) -> tuple[Json, float, list[str]]:
     """What the phase C(pool) returns, the seconds that it waits before that, and lines. C(begun): what the phase before has returned. C(looks): as above."""
-    short = too_few(name, begun, begun["told"], looks, now)
+    short = too_few(name, begun, looks, now)
     if not short:
         return dict(begun, begins=True, again=False), 0.0, []
-    seconds, lines = coming_back(name, begun, begun["told"], looks, now)
+    seconds, lines = coming_back(name, begun, looks, now)
     until = begun.get("wait_until") or now + seconds + WAIT_MORE
     if not seconds or now + seconds > until:
         return {"begins": False, "rehearsed": {"real": begun["real"], "problem": f"not begun: {short}; {WHEN_OTHERS_SERVE}"}}, 0.0, []
@@ -331,7 +332,7 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
     if any(turn["key"] not in looks or now - looks[turn["key"]]["at"] >= POOL_EVERY for turn in others):
         # A look at the host may wait, so they come after it.
         mine = [*mine, *others]
-    short = too_few(name, begun, begun["told"], looks, now, held=True) if all(turn["key"] in looks for turn in others) else ""
+    short = too_few(name, begun, looks, now, held=True) if all(turn["key"] in looks for turn in others) else ""
     if short:
         hosts = {**result["hosts"], name: dict(decision, step=None)}
         why = f"put back before its approval: {short}; {WHEN_OTHERS_SERVE}"
@@ -343,9 +344,9 @@ def watched(name: str, result: Json, begun: Json, now: float) -> tuple[Json, lis
     return {**result, "turns": {name: mine}}, []
 
 
-def _met(plan: Json, told: Mapping[str, Json], looks: Mapping[str, Json], now: float) -> dict[str, Host]:
+def _met(plan: Json, looks: Mapping[str, Json], now: float) -> dict[str, Host]:
     """All targets, as far as their settings and these looks tell. Places that nobody has looked at are there, too."""
-    hosts = {name: told.get(name, {}) for name in plan["settings"]}
+    hosts = {name: plan["told"].get(name, {}) for name in plan["settings"]}
     return observe(read_document({"now": now, "pass": 0, "run": plan["run"], "settings": plan["settings"], "hosts": hosts, "balancers": looks})).hosts
 
 

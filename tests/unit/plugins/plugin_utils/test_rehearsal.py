@@ -81,7 +81,8 @@ def pool(names=("web1", "web2"), minimum=1, **passes):
             "probe": {"passes": well, "said": None if well else "status 503", "answered": True},
         }  # fmt: skip
     run = {"started": 1000.0, "timeout": 0.0, "wait": False, "watch": False}
-    return {"settings": settings, "run": run}, {name: {"resource_name": f"vm-{name}", "unanswered": None} for name in names}, looks
+    told = {name: {"resource_name": f"vm-{name}", "unanswered": None} for name in names}
+    return {"settings": settings, "run": run, "told": told}, looks
 
 
 @pytest.mark.parametrize("file", ["rehearse.yml", "tasks/rehearse_event.yml", "tasks/rehearse_back.yml"])
@@ -95,50 +96,50 @@ class TestThePoolOfAProbe:
     """A run for one host sees none of the others, and its balancer tells nothing."""
 
     def test_all_of_it_is_looked_at(self):
-        plan, told, _looks = pool()
-        turns = rehearsal.pool_turns("web1", plan, told)
+        plan, _looks = pool()
+        turns = rehearsal.pool_turns("web1", plan)
         assert [(turn["machine"], turn["module"]) for turn in turns if "module" in turn] == [(name, "health_probe_info") for name in ("web1", "web2")]
         # Nothing stays at a host whose turn is over, or still to come.
         assert [turn["machine"] for turn in turns if turn.get("farewell")] == ["web2"]
-        plan, told, _looks = pool(["web1"])
-        assert rehearsal.pool_turns("web1", plan, told) == []
+        plan, _looks = pool(["web1"])
+        assert rehearsal.pool_turns("web1", plan) == []
 
     def test_a_host_is_only_rehearsed_if_enough_others_serve(self):
-        plan, told, looks = pool()
-        assert rehearsal.too_few("web1", plan, told, looks, 1000.0) == ""
-        plan, told, looks = pool(web2=False)
-        assert "1 of 2 in service in the pool" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
-        assert "status 503" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
-        plan, told, looks = pool(minimum=2)
-        few = rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        plan, looks = pool()
+        assert rehearsal.too_few("web1", plan, looks, 1000.0) == ""
+        plan, looks = pool(web2=False)
+        assert "1 of 2 in service in the pool" in rehearsal.too_few("web1", plan, looks, 1000.0)
+        assert "status 503" in rehearsal.too_few("web1", plan, looks, 1000.0)
+        plan, looks = pool(minimum=2)
+        few = rehearsal.too_few("web1", plan, looks, 1000.0)
         assert few and "this can never be met" not in few
 
     def test_one_health_file_of_two_hosts(self):
-        plan, told, looks = pool()
+        plan, looks = pool()
         for look in looks.values():
             look["file_id"] = "share"
-        assert rehearsal.too_few("web1", plan, told, looks, 1000.0).startswith("web1 and web2 have the same health file (/run/out): ")
+        assert rehearsal.too_few("web1", plan, looks, 1000.0).startswith("web1 and web2 have the same health file (/run/out): ")
 
     def test_who_cannot_be_looked_at_does_not_count(self):
-        plan, told, looks = pool()
+        plan, looks = pool()
         looks["web2 health_probe-/run/out"] = {"reached": False, "machine": "web2", "error": "no route to host"}
-        assert "no route to host" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
-        plan, told, looks = pool()
-        told["web2"]["unanswered"] = "status 500"
-        assert "web2: status 500" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
-        plan, told, looks = pool()
-        told["web2"].update(reached=False, error="connection refused")
-        assert "web2: connection refused" in rehearsal.too_few("web1", plan, told, looks, 1000.0)
+        assert "no route to host" in rehearsal.too_few("web1", plan, looks, 1000.0)
+        plan, looks = pool()
+        plan["told"]["web2"]["unanswered"] = "status 500"
+        assert "web2: status 500" in rehearsal.too_few("web1", plan, looks, 1000.0)
+        plan, looks = pool()
+        plan["told"]["web2"].update(reached=False, error="connection refused")
+        assert "web2: connection refused" in rehearsal.too_few("web1", plan, looks, 1000.0)
 
 
 class TestWhoComesBack:
     """A rehearsal right after an event begins once the balancer must have noticed that the others are back."""
 
     def joining(self, minimum=1, **passing_for):
-        plan, told, looks = pool(["web1", "web2", "web3"], minimum)
+        plan, looks = pool(["web1", "web2", "web3"], minimum)
         for name, seconds in passing_for.items():
             looks[f"{name} health_probe-/run/out"]["passing_for"] = seconds
-        return rehearsal.too_few("web1", plan, told, looks, 1000.0), rehearsal.coming_back("web1", plan, told, looks, 1000.0)
+        return rehearsal.too_few("web1", plan, looks, 1000.0), rehearsal.coming_back("web1", plan, looks, 1000.0)
 
     def test_they_are_waited_for_and_the_line_says_whom_and_until_when(self):
         short, (seconds, (line,)) = self.joining(2, web2=10.0)
@@ -148,15 +149,15 @@ class TestWhoComesBack:
         assert seconds == pytest.approx(8.0) and line.endswith("that web2, web3 are back")
 
     def test_nobody_is_waited_for_if_that_does_not_help(self):
-        plan, told, looks = pool(["web1", "web2", "web3"], 2, web3=False)
+        plan, looks = pool(["web1", "web2", "web3"], 2, web3=False)
         looks["web2 health_probe-/run/out"]["passing_for"] = 10.0
-        assert rehearsal.too_few("web1", plan, told, looks, 1000.0) and rehearsal.coming_back("web1", plan, told, looks, 1000.0) == (0.0, [])
-        plan, told, looks = pool(web2=False)
-        assert rehearsal.coming_back("web1", plan, told, looks, 1000.0) == (0.0, [])
+        assert rehearsal.too_few("web1", plan, looks, 1000.0) and rehearsal.coming_back("web1", plan, looks, 1000.0) == (0.0, [])
+        plan, looks = pool(web2=False)
+        assert rehearsal.coming_back("web1", plan, looks, 1000.0) == (0.0, [])
 
     def test_they_are_looked_at_again_and_the_wait_has_an_end(self):
-        plan, told, looks = pool()
-        begun, other = {**plan, "told": told, "real": REAL, "begins": True}, looks["web2 health_probe-/run/out"]
+        plan, looks = pool()
+        begun, other = {**plan, "real": REAL, "begins": True}, looks["web2 health_probe-/run/out"]
         other["passing_for"] = 10.0
         found, seconds, lines_ = rehearsal.begin_in_pool("web1", begun, looks, 1000.0)
         assert (found["begins"], found["again"]) == (False, True) and seconds == pytest.approx(2.0) and len(lines_) == 1
@@ -182,7 +183,7 @@ class TestThePoolWhileAHostIsOut:
     """Its event is made up. So it goes back if the others do not serve as they had to before."""
 
     def a_pass(self, state="draining", step=None, events=("E",), at=1000.0, rested=False, **passes):
-        plan, told, looks = pool(**passes)
+        plan, looks = pool(**passes)
         own = looks["web1 health_probe-/run/out"]
         own["answer"].update(state="failing", condition="held", held_by=["E"], failing_for=30.0)
         own.update(passing_for=None, notice_left=0.0)
@@ -190,7 +191,7 @@ class TestThePoolWhileAHostIsOut:
         decision = {"state": state, "events": list(events), "step": step, "reason": "1 connection"}
         mine = {"name": "look at web1", "options": {}, "acts": ["an act"]}
         result = {"finished": False, "hosts": {"web1": decision}, "seen": {"hosts": {}, "balancers": looks}, "turns": {"web1": [mine]}, "files": {}}
-        begun = {**plan, "told": told, "turns": {"web1": rehearsal.pool_turns("web1", plan, told)}}
+        begun = {**plan, "turns": {"web1": rehearsal.pool_turns("web1", plan)}}
         return result, begun
 
     def machines(self, result):
