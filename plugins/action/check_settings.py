@@ -34,6 +34,7 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed i
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import (
     DUTIES,
     FOLDER,
+    LEAST_OBSERVE,
     NOTIFY,
     check_boolean,
     check_path,
@@ -113,7 +114,7 @@ def begin_run(args, settings, mistakes, forks, check_mode=False):
     run = {"started": time.time(), "wait": wait, "watch": bool(args.get("watch", False)), "forks": int(forks or 1), "check": bool(check_mode)}
     run["task_timeout"] = float(C.TASK_TIMEOUT or 0)
     run["look_twice"] = not check_mode and not wait
-    for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", 0.1)):
+    for option, least in (("timeout", 0.0), ("sleep", 0.0), ("observe_timeout", LEAST_OBSERVE)):
         given = args.get(option, getattr(Run, option, None))
         run[option] = check_number(mistakes, f"handle_events_{option}", given, least)
     journal, report, metrics = (_path(args, option, mistakes) for option in ("journal", "report", "metrics"))

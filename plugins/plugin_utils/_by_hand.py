@@ -20,14 +20,14 @@ from ansible_collections.graceful.azure.plugins.plugin_utils._duties.all_types i
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.listed import DUTIES, written
 from ansible_collections.graceful.azure.plugins.plugin_utils._duties.traffic import TrafficDuty
 from ansible_collections.graceful.azure.plugins.plugin_utils._former_variables import mistakes_in
-from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_boolean, check_number, is_set
+from ansible_collections.graceful.azure.plugins.plugin_utils._options import check_boolean
 from ansible_collections.graceful.azure.plugins.plugin_utils._options import read_options as read_entry
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.document import seconds
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.events import REHEARSAL, RULE_OF_REHEARSAL, label_of
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.turns import TRIES
 from ansible_collections.graceful.azure.plugins.plugin_utils._planning.verdicts import Kind, Reason, Verdict, no
-from ansible_collections.graceful.azure.plugins.plugin_utils._settings import ADDRESS
-from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import OBSERVE_TIMEOUT, too_slow
+from ansible_collections.graceful.azure.plugins.plugin_utils._settings import ADDRESS, name_in_azure, observe_timeout
+from ansible_collections.graceful.azure.plugins.plugin_utils._steps.results import too_slow
 from ansible_collections.graceful.azure.plugins.plugin_utils._text import clock, legible, printable
 from ansible_collections.graceful.azure.plugins.plugin_utils._types import Json, Variables
 
@@ -119,10 +119,8 @@ def read_places(name: str, variables: Variables, known_hosts: Container[str] | N
 def look_at_host(name: str, variables: Variables) -> tuple[Json, list[str]]:
     """The look at a host, as a turn, and every mistake as a sentence. C(variables): those that are set, among them of the look."""
     mistakes: list[str] = []
-    timeout, resource_name = variables.get(OBSERVE_TIMEOUT), variables.get("graceful_azure_resource_name")
-    options: Json = {"resource_name": str(resource_name)} if is_set(resource_name) else {}
-    if is_set(timeout):
-        options["timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, timeout, 0.1)
+    given = {"resource_name": name_in_azure(variables), "timeout": observe_timeout(variables, mistakes)}
+    options = {option: value for option, value in given.items() if value is not None}
     return {"name": name, "options": options, "tries": TRIES}, [f"{name}: {mistake}" for mistake in mistakes]
 
 

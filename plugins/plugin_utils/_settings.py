@@ -104,6 +104,8 @@ _READ_BY = {
 """The variables of C(GIVEN) that each role reads. All but the last one read the duties."""
 # The modules take a text with commas for these, and so it may come from the command line.
 _LISTS_OR_TEXTS = ("load_balancer_event_ids", "drain_host_event_ids", "restore_service_event_ids")
+LEAST_OBSERVE = 0.1
+"""Seconds that a look may take at least."""
 CLOSE, CLOSE_ELSEWHERE = 0.9, 0.92
 """How alike a variable's name and one of ours must be to be told, from 0 to 1: where it begins as ours do, and where it does not."""
 PREFIXES = ("graceful_azur", "handle_event", *(f"{role}_" for role in ROLES))
@@ -182,6 +184,18 @@ def _check_minimum(mistakes: list[str], value: Any) -> int | str:
         return 1
 
 
+def name_in_azure(variables: Variables) -> str | None:
+    """What the settings call a host in Azure, or None."""
+    name = variables.get("graceful_azure_resource_name")
+    return str(name) if is_set(name) else None
+
+
+def observe_timeout(variables: Variables, mistakes: list[str]) -> float | None:
+    """The seconds that a look may take, or None if nothing says it."""
+    given = variables.get(OBSERVE_TIMEOUT)
+    return check_number(mistakes, OBSERVE_TIMEOUT, given, LEAST_OBSERVE) if is_set(given) else None
+
+
 def read_settings(
     hosts: Mapping[str, Variables],
     known_hosts: Collection[str],
@@ -252,13 +266,11 @@ def read_role(
     used, _wrong = read_options(variables, {option: spec for option, spec in _used_by(role).items() if option not in unresolved}, str, mistakes)
     _check_details(mistakes, used, f"{role}_event_details")
     given = _given_of(variables, _READ_BY[role], mistakes)
-    name_in_azure = variables.get("graceful_azure_resource_name")
     settings: Json = {
         "used": {option[len(role) + 1 :]: value for option, value in used.items()},
-        "resource_name": str(name_in_azure) if is_set(name_in_azure) else None,
+        "resource_name": name_in_azure(variables),
     }
-    if is_set(variables.get(OBSERVE_TIMEOUT)):
-        settings["used"]["observe_timeout"] = check_number(mistakes, OBSERVE_TIMEOUT, variables[OBSERVE_TIMEOUT], 0.1)
+    settings["used"]["observe_timeout"] = observe_timeout(variables, mistakes)
     if role == "approve_event":
         settings["outside"] = _outside_of(given)
         _note(mistakes, unresolved, _mistakes_outside(given))
@@ -405,7 +417,7 @@ def _settings_of(
     drain, restore = _drain_of(given, duties, mistakes), _restore_of(given, variables, mistakes)
     balancers = listed.balancers_of(duties.entries, name, variables.get(ADDRESS))
     settings = {
-        "resource_name": str(values["graceful_azure_resource_name"]) if "graceful_azure_resource_name" in values else None,
+        "resource_name": name_in_azure(values),
         "rules": [] if rule_mistakes else rules_of(rules),
         "min_in_service": _check_minimum(mistakes, values.get("graceful_azure_min_in_service")),
         "unknown_resources": unknown_resources,
