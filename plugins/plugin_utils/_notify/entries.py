@@ -39,8 +39,7 @@ def mistakes_in(entries: Any) -> list[str]:
 
 def urls(entries: Any) -> dict[str, str]:
     """The URL of each entry that is in the right form, by what the entry is called in sentences."""
-    found = enumerate(entries if isinstance(entries, list) else ())
-    return {_label(number, entry): entry["url"].strip() for number, entry in found if not list(_mistakes_in(entry))}
+    return {label: url for label, url, _entry in _in_form(entries)}
 
 
 def lacking(version: str | None, python: str) -> list[str]:
@@ -53,11 +52,17 @@ def lacking(version: str | None, python: str) -> list[str]:
 
 def messages(entries: Any, queue: Sequence[Change]) -> Iterator[Json]:
     """What is sent of these changes, as C(send.py) takes it: for each entry those that it wants."""
+    for label, url, entry in _in_form(entries):
+        wanted = [change for change in queue if change["state"] in entry.get("changes", TITLES)]
+        if wanted:
+            yield {"label": label, "url": url, **message(wanted)}
+
+
+def _in_form(entries: Any) -> Iterator[tuple[str, str, Json]]:
+    """The entries in the right form, each with what it is called in sentences and its URL."""
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
         if not list(_mistakes_in(entry)):
-            wanted = [change for change in queue if change["state"] in entry.get("changes", TITLES)]
-            if wanted:
-                yield {"label": _label(number, entry), "url": entry["url"].strip(), **message(wanted)}
+            yield _label(number, entry), entry["url"].strip(), entry
 
 
 def _mistakes_in(entry: Any) -> Iterator[str]:
