@@ -44,7 +44,7 @@ class ActionModule(ControllerAction):
         known = {name: task_vars["hostvars"].raw_get(name) if name in active else None for name in last["settings"]}
         # Nobody is told of the event of a rehearsal.
         to_tell = task_vars if task_vars.get(NOTIFY) and not self._task.args.get("story") else None
-        sinks = sinks_of(self._task.args, last["run"].get("check"), self._show, getattr(self, "_templar", None), to_tell)
+        sinks = sinks_of(self._task.args, last["run"].get("check"), self._show, self._templar, to_tell)
         # Ansible removes this folder when the run ends.
         result.update(one_pass(known, last, sinks, time.time(), C.DEFAULT_LOCAL_TMP))
         if self._task.args.get("story"):
