@@ -10,7 +10,6 @@ import json
 
 import pytest
 
-from tests.support.checkout import must_pass
 from tests.support.guests import booted
 
 ASK_CONTROL = b"""
@@ -28,16 +27,12 @@ def test_the_role_of_the_simulator_makes_a_service(tmp_path):
         "imds_simulator_control": "127.0.0.1:8169",
         "imds_simulator_options": ["--time-scale", 0],
         "imds_simulator_on_start": "sh -c 'echo \"$0 %n\"' it",
-        "ansible_ssh_common_args": "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
     }
-    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "web", "gather_facts": False, "roles": ["graceful.azure.imds_simulator"]}]))
-
-    with booted(tmp_path / "guests") as guest:
+    with booted(tmp_path) as guest:
 
         def role(**more):
-            (tmp_path / "vars.json").write_text(json.dumps({**variables, **more}))
-            words = ["-i", str(tmp_path / "guests" / "inventory.yml"), str(tmp_path / "play.yml"), "-e", f"@{tmp_path / 'vars.json'}"]
-            return "changed=0 " not in must_pass("ansible-playbook", *words, timeout=100)
+            changes, _said = guest.play({**variables, **more}, roles=["graceful.azure.imds_simulator"])
+            return changes > 0
 
         def state():
             return guest.says("systemctl is-enabled imds_simulator; systemctl is-active imds_simulator; python3 -", ASK_CONTROL)

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import time
 
 import ansible
 import pytest
 
-from tests.support.checkout import ROOT, must_pass
+from tests.support.checkout import BUILD
+from tests.support.guests import booted
 from tests.support.module import PROGRAM
-from tests.support.patience import patient, until
+from tests.support.patience import until
 
-pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="real hosts are booted by root alone: sudo make test"),
-    pytest.mark.timeout(300),  # the first time the image is built
-]
+pytestmark = pytest.mark.timeout(300)  # the first time the image is built
 
 # db (disabled) takes shop (enabled) along, and shop its exporter; slow needs three seconds to stop and to start.
 UNITS = {
@@ -51,40 +46,16 @@ UNITS = {
 }
 
 
-class Guest:
-    """One guest, with the collection's modules on it; each is run there as a process of its own."""
+class Machine:
+    """A booted guest with the collection's modules on it; each is run there as a process of its own."""
 
-    def __init__(self, folder):
-        self.folder = folder
-
-    def bed(self, *words):
-        options = ["--folder", str(self.folder), "--web", "1", "--balancers", "0"]
-        return must_pass(sys.executable, "tests/bed/bed.py", *options, *words, timeout=200)
-
-    def ssh(self, command, given=None):
-        number = json.loads((self.folder / "bed.json").read_text())["number"]
-        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ConnectTimeout=2"]
-        words = [self.folder / "ssh", "-i", self.folder / "key", *options, "root@198.18.%d.11" % number, command]
-        return subprocess.run(words, input=given, capture_output=True, timeout=patient(90), check=False)
-
-    def shell(self, line):
-        done = self.ssh(line)
-        assert done.returncode == 0, (line, done.stdout, done.stderr)
-        return done.stdout.decode().strip()
-
-    def send_modules(self):
+    def __init__(self, guest):
+        self.guest, self.shell = guest, guest.says
         core = os.path.dirname(os.path.dirname(ansible.__file__))
-        packed = subprocess.run(
-            ["tar", "-cz", "--exclude=__pycache__", "-C", core]
-            + ["ansible/" + name for name in ("__init__.py", "_vendor", "release.py", "module_utils")]
-            + ["-C", str(ROOT / "build" / "collections"), "--dereference"]
-            + ["ansible_collections/graceful/azure/plugins/" + name for name in ("modules", "module_utils")],
-            capture_output=True,
-            check=True,
-        ).stdout
-        done = self.ssh("mkdir /opt/lib && tar -xzC /opt/lib", packed)
-        assert done.returncode == 0, done.stderr
-        self.ssh("cat > /opt/lib/run.py", PROGRAM.encode())
+        of_core = ["ansible/" + name for name in ("__init__.py", "_vendor", "release.py", "module_utils")]
+        ours = ["ansible_collections/graceful/azure/plugins/" + name for name in ("modules", "module_utils")]
+        guest.unpack(["--exclude=__pycache__", "-C", core, *of_core, "-C", str(BUILD / "collections"), "--dereference", *ours], "/opt/lib")
+        self.shell("cat > /opt/lib/run.py", PROGRAM.encode())
 
     def hold(self, services=None, state="present", event_ids=("A",), timeout=30, check=False, user=-1, **more):
         arguments = {"state": state, "timeout": timeout, **more}
@@ -102,22 +73,23 @@ class Guest:
         return self.module("machine", user, call=call, args=args, _ansible_check_mode=check)
 
     def module(self, name, user=-1, **arguments):
-        done = self.ssh("python3 /opt/lib/run.py %s %d /opt/lib" % (name, user), json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode())
+        done = self.guest.ssh("python3 /opt/lib/run.py %s %d /opt/lib" % (name, user), json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode(), 90)
         try:
             return json.loads(done.stdout)
         except ValueError:
-            raise AssertionError((done.stdout, done.stderr)) from None
+            raise AssertionError(done.stdout) from None
 
     def reboot(self):
-        before = self.shell("cat /proc/sys/kernel/random/boot_id")
-        self.bed("reboot", "web1")
-        deadline = time.monotonic() + patient(60)
-        while time.monotonic() < deadline:
-            said = self.ssh("cat /proc/sys/kernel/random/boot_id; systemctl is-system-running --wait").stdout.decode().split()
-            if said and said[0] != before:
-                return
-            time.sleep(0.2)
-        raise AssertionError("it did not come back")
+        ask = "cat /proc/sys/kernel/random/boot_id"
+        before = self.shell(ask)
+        self.guest.bed("reboot", "web1")
+
+        def is_back():
+            said = self.guest.ssh(ask)
+            return said.returncode == 0 and said.stdout.decode().strip() != before
+
+        until(is_back, 60, "it comes back", 0.2)
+        self.guest.ssh("systemctl is-system-running --wait", seconds=90)
 
     def release(self, event_ids=None, **more):
         return self.hold(None, "absent", event_ids, **more)
@@ -130,16 +102,13 @@ class Guest:
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory):
-    guest = Guest(tmp_path_factory.mktemp("bed"))
-    try:
-        guest.bed("up")
-        guest.send_modules()
+    with booted(tmp_path_factory.mktemp("bed")) as guests:
+        guest = Machine(guests)
+        guest.shell("mkdir -p /usr/local/lib/systemd/system")
         for name, text in UNITS.items():
-            guest.shell("mkdir -p /usr/local/lib/systemd/system; cat > /usr/local/lib/systemd/system/%s <<'END'\n%sEND" % (name, text))
+            guest.shell(f"cat > /usr/local/lib/systemd/system/{name}", text.encode())
         guest.shell("systemctl daemon-reload; systemctl enable shop; systemctl start shop exporter slow talk.socket talk.service")
         yield guest
-    finally:
-        guest.bed("down")
 
 
 def conditions(result):

@@ -80,15 +80,16 @@ class Guests:
         with subprocess.Popen(["tar", "--create", *what], stdout=subprocess.PIPE) as archive:
             self.says(f"mkdir -p {folder} && tar --extract --no-same-owner --directory {folder}", archive.stdout.read(), 120)
 
-    def role(self, *words, **variables):
-        """Runs the role; the number of changes, and what was said."""
-        play = [{"hosts": "web1", "gather_facts": False, "roles": [ENTRY]}]
-        (self.folder / "play.yml").write_text(json.dumps(play))
-        given = {f"event_watcher_{name}": value for name, value in variables.items()}
-        said = must_pass(
-            "ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(self.folder / "play.yml"), "-e", json.dumps(given), *words, timeout=200
-        )
+    def play(self, variables, *words, **play):
+        """Runs a play on web1, of C(roles) or C(tasks). The number of changes, and what was said."""
+        path = self.folder / "play.yml"
+        path.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, **play}]))
+        said = must_pass("ansible-playbook", "-i", str(self.folder / "inventory.yml"), str(path), "-e", json.dumps(variables), *words, timeout=200)
         return int(re.search(r"changed=([0-9]+)", said).group(1)), said
+
+    def role(self, *words, **variables):
+        """Runs the role of the watcher."""
+        return self.play({f"event_watcher_{name}": value for name, value in variables.items()}, *words, roles=[ENTRY])
 
     def event(self, **fields):
         fields = {"EventType": "Reboot", "Resources": ["www_1"], "NoticeSeconds": None, "ImpactSeconds": None, "SettleSeconds": None, **fields}
@@ -119,7 +120,7 @@ class Guests:
 def booted(folder, web=1, balancers=0, packages=(), front=None):
     """Guests that are up, for as long as it lasts."""
     if os.geteuid() != 0:
-        raise unittest.SkipTest("real hosts are booted by root alone: sudo make test-long")
+        raise unittest.SkipTest("real hosts are booted by root alone: sudo make test")
     guests = Guests(folder, web, balancers, packages, front)
     try:
         guests.bed("up")
