@@ -63,12 +63,15 @@ class HostLines:
         """What sends requests elsewhere than to the host's own address, each with what people call it."""
         return [(place, line) for place, line in _called((line for line in servers if not self.is_named(line)), passes) if self.counts(line)]
 
-    def left_out(self, servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine, Destination]]:
-        """The same of what is in no file that counts and leads where a line of the host does, and where that is."""
+    def left_out(self, servers: Iterable[AnyLine], passes: Iterable[AnyLine]) -> list[tuple[str, AnyLine, Destination, str]]:
+        """The same of what is in no file that counts and leads where a line of the host does, and where that is.
+
+        The last is what the settings can have besides: a file without a server of the host would be a mistake.
+        """
         servers = list(servers)
         own = self.own(servers)
         found = [(place, line, sorted(places_of(line) & own, key=str)) for place, line in _called(servers, passes) if not self.counts(line)]
-        return [(place, line, there[0]) for place, line, there in found if there]
+        return [(place, line, there[0], "file" if "server" in line else "") for place, line, there in found if there]
 
     def own(self, lines: Iterable[Line]) -> set[Destination]:
         """Where the lines of its own address lead."""

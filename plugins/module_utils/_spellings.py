@@ -141,13 +141,13 @@ def may_lead(place: str, why: str) -> str:
     return "nobody knows whether %s leads to it: %s" % (place, why)
 
 
-def is_left_out(place: str, at: str, host: str, option: str, lacks: str) -> str:
-    """About what an option leaves out and leads to the same place as a server of the host. C(lacks): what of it the option lacks."""
+def is_left_out(place: str, at: str, host: str, option: str, lacks: str = "") -> str:
+    """About what an option leaves out and leads to the same place as a server of the host. C(lacks): what the option can have more; empty if that is no use."""
     told = (
         "%s leads to %s, as %s's own server does, and stays in rotation, because the option %s leaves it out. Its requests keep %s from"
-        " its event, and more may come after the approval: add its %s, or leave out the option"
+        " its event, and more may come after the approval: %sleave out the option"
     )
-    return told % (place, at, host, option, host, lacks)
+    return told % (place, at, host, option, host, "add its %s, or " % lacks if lacks else "")
 
 
 def may_be_its(place: str, at: str, host: str, duty: str) -> str:

@@ -110,8 +110,8 @@ class NginxDuty(Duty):
         for place, line in lines.others(found.servers, found.passes):
             if line["unresolved"]:
                 yield may_lead(place, line["unresolved"])
-        for place, _line, at in lines.left_out(found.servers, found.passes):
-            yield is_left_out(place, place_text(at), self._server, "files", "file")
+        for place, _line, at, lacks in lines.left_out(found.servers, found.passes):
+            yield is_left_out(place, place_text(at), self._server, "files", lacks)
 
     def _mine(self, found: NginxLook) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The host's lines: by its address, held for it, or leading to the same host; and the directives that pass requests there themselves."""

@@ -287,9 +287,9 @@ def _undecided(settings: BalancerSettings, host: Host, owners: Owners, name: str
         elif port:
             yield may_be_its(f"{place} on {name}", place_text(port), host.name, NginxDuty.name)
     of_host = [lines_of(balancer, result) for kind, balancer in host.balancers if kind.name == NginxDuty.name]
-    for place, line, at in lines.left_out(result["servers"], result["passes"]):
+    for place, line, at, lacks in lines.left_out(result["servers"], result["passes"]):
         if not any(each.counts(line) for each in of_host):
-            yield is_left_out(f"{place} on {name}", place_text(at), host.name, "files", "file")
+            yield is_left_out(f"{place} on {name}", place_text(at), host.name, "files", lacks)
 
 
 def _is_here(
