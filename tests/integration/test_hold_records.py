@@ -406,7 +406,7 @@ def test_a_role_gives_back_what_the_version_before_held(tmp_path):
     try:
         bed.reset()
         for name in ("app", "shop", "db"):
-            (bed.units / f"{name}.service").write_text("inactive\n")
+            bed.unit(name, "inactive")
         bed.haproxy["lb1"].ask("set server www/web1 state drain")
         for machine, cases in (("lb1", ["drain"]), ("web1", ["services", "drained", "approval"])):
             bed.state_dir(machine).mkdir(parents=True, mode=0o700)
@@ -416,7 +416,7 @@ def test_a_role_gives_back_what_the_version_before_held(tmp_path):
         run = bed.run(("restore_service", {"restore_service_event_ids": [E1, E2]}))
         assert run.status == 0 and run.step.result["done"] and run.step.result["conflicts"] == [], run.output
         assert bed.admin() == 0 and bed.records("lb1") == bed.records("web1") == {}
-        assert [(bed.units / f"{name}.service").read_text().strip() for name in ("app", "shop", "db")] == ["active"] * 3
+        assert [bed.unit(name) for name in ("app", "shop", "db")] == ["active"] * 3
     finally:
         bed.close()
         shutil.rmtree(tmp_path, ignore_errors=True)

@@ -6,30 +6,20 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.support.azure import MEMBERS, NEEDED, POOL, stand_in
-from tests.support.roles import RoleBed, duties, out
+from tests.support.inventory import changed
+from tests.support.roles import duties, out
 
 pytestmark = NEEDED
 
 
 @pytest.fixture(name="azure")
 def make_azure(tmp_path, monkeypatch):
-    (tmp_path / "azure").mkdir()
-    with stand_in(tmp_path / "azure") as azure:
+    with stand_in(tmp_path) as azure:
         azure.log_in(monkeypatch)
         yield azure
-
-
-@pytest.fixture(name="bed")
-def make_bed(tmp_path, azure):
-    bed = RoleBed(tmp_path)
-    bed.reset()
-    yield bed
-    bed.close()
 
 
 def test_out_drained_and_back(bed, azure):
@@ -69,11 +59,10 @@ def test_out_drained_and_back(bed, azure):
     ],
 )
 def test_a_host_is_known_by_its_ansible_host_or_its_name(bed, azure, host, known_as):
-    inventory = json.loads(bed.inventory.read_text())
-    hosts = inventory["all"]["hosts"]
-    hosts[host] = {key: value for key, value in hosts["web1"].items() if key != "graceful_azure_duties"}
-    hosts[host]["ansible_host"] = "10.0.0.4" if host == "web1" else "a.example"
-    bed.inventory.write_text(json.dumps(inventory))
+    with changed(bed.inventory) as inventory:
+        hosts = inventory["all"]["hosts"]
+        hosts[host] = {key: value for key, value in hosts["web1"].items() if key != "graceful_azure_duties"}
+        hosts[host]["ansible_host"] = "10.0.0.4" if host == "web1" else "a.example"
     known = duties({"type": "azure_load_balancer", "pool": POOL, **azure.access()})
 
     def is_out():

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -14,19 +13,11 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.graceful.azure.plugins.plugin_utils._settings import read_role
 
+from tests.support.inventory import changed
 from tests.support.pages import blocks
-from tests.support.roles import RoleBed
 
 KNOWN = {"web1", "edge1", "edge2", "inner1", "lb1"}
 """The hosts that the settings in the READMEs name."""
-
-
-@pytest.fixture
-def bed(tmp_path):
-    bed = RoleBed(tmp_path)
-    bed.reset()
-    yield bed
-    bed.close()
 
 
 def examples(role):
@@ -66,11 +57,10 @@ def test_examples(bed):
     text = text.replace("hosts: [lb1]}", "hosts: [lb1], socket: $HAPROXY_SOCKET}")
     text = text.replace("graceful_azure_resource_name: web_1", "graceful_azure_resource_name: web1")
     # The examples say themselves what the hosts hand over.
-    inventory = json.loads(bed.inventory.read_text())
-    for name, variables in inventory["all"]["hosts"].items():
-        said = ("graceful_azure_duties", "graceful_azure_ports", "graceful_azure_health_url")
-        inventory["all"]["hosts"][name] = {key: value for key, value in variables.items() if key not in said}
-    bed.inventory.write_text(json.dumps(inventory))
+    with changed(bed.inventory) as inventory:
+        for variables in inventory["all"]["hosts"].values():
+            for said in ("graceful_azure_duties", "graceful_azure_ports", "graceful_azure_health_url"):
+                variables.pop(said, None)
 
     # The last example is for an event of both, which would have the one before it refuse.
     last = text.rindex("- name: Let an event of two hosts begin")

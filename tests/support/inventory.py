@@ -6,12 +6,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 
 import yaml
 
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+
+
+# What one of the machines has that cannot be reached, with a port at which nobody listens.
+UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+
+
+@contextlib.contextmanager
+def changed(path):
+    """What is in an inventory of JSON. It is written as it is at the end."""
+    content = json.loads(path.read_text())
+    yield content
+    path.write_text(json.dumps(content))
 
 
 def state_dir(folder, name):

@@ -165,7 +165,6 @@ class RoleBed:
         self.units = folder / "units"
         self._write_programs()
         self.inventory = folder / "inventory.json"
-        self._write_inventory()
 
     def _write_programs(self):
         programs = pretend_systemctl(self.folder, self.units)
@@ -193,7 +192,8 @@ class RoleBed:
         return self.folder / "state" / name
 
     def reset(self):
-        """As it was at the beginning; events that stand are ended."""
+        """To be called before each test: all is as it was at the beginning, and events that stand are ended."""
+        self._write_inventory()
         for folder in (self.folder / "state", self.units):
             forget_records(folder)
         self.units.mkdir()
@@ -235,6 +235,13 @@ class RoleBed:
         write_noting_tasks(self.folder / f"{word}.yml", word, self.units / "log", is_done)
         return f"{word}.yml"
 
+    def unit(self, name, state=None):
+        """The state of a service. C(state): another one from now on."""
+        path = self.units / f"{name}.service"
+        if state:
+            path.write_text(state + "\n")
+        return path.read_text().strip()
+
     def log(self):
         """What was stopped, started and noted, in order."""
         path = self.units / "log"
@@ -274,7 +281,7 @@ class RoleBed:
         connection = http.client.HTTPConnection("127.0.0.1", self.webs[host].port if direct else self.front[balancer], timeout=600)
         connection.request("GET", f"/?{query}")
         if not direct:
-            until(lambda: self._sessions(balancer, host) > 0, 5, f"{host} has the request", pause=0.01)
+            until(lambda: self.haproxy[balancer].stat("www", host, "scur") != "0", 5, f"{host} has the request", pause=0.01)
         for name in others:
             self.haproxy[balancer].ask(f"set server www/{name} state ready")
         status = []
@@ -296,13 +303,6 @@ class RoleBed:
         """Have the requests to web1 end that last until then."""
         for event in self.webs["web1"].held.values():
             event.set()
-
-    def _sessions(self, balancer, host):
-        for line in self.haproxy[balancer].ask("show stat").splitlines():
-            fields = line.split(",")
-            if fields[:2] == ["www", host]:
-                return int(fields[4])
-        raise AssertionError(f"no server www/{host}")
 
     def run(self, *steps, check=False, arguments=(), host="web1", rolespec=True, within=()):
         """Run roles one after the other on one host, whatever becomes of them.
