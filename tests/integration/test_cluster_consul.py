@@ -20,6 +20,7 @@ from tests.support.cluster_site import ClusterSite
 from tests.support.consul import NEEDS, Clients, Consul
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
+from tests.support.processes import frozen
 from tests.support.serving import Handler, Server, Serving
 from tests.support.simulator import SHORT
 
@@ -262,13 +263,9 @@ def test_killed_beside_the_change(bed, tmp_path, way, when):
 
 
 def test_an_agent_that_hangs(bed):
-    process = bed.cluster["web1"].process
-    process.send_signal(signal.SIGSTOP)
-    try:
+    with frozen(bed.cluster["web1"].process.pid):
         failed = bed.hold()
         assert failed["failed"] and "Consul (discovery): GET " in failed["msg"] and "was not answered within 10 seconds" in failed["msg"], failed
-    finally:
-        process.send_signal(signal.SIGCONT)
     assert bed.records() == []
 
 
@@ -345,9 +342,8 @@ class TestEvents:
 
         def freeze(_name):
             agent.web.status = 500
-            agent.process.send_signal(signal.SIGSTOP)
-            time.sleep(5)
-            agent.process.send_signal(signal.SIGCONT)
+            with frozen(agent.process.pid):
+                time.sleep(5)
             agent.web.status = 200
 
         site.see_through("Freeze", "web1", freeze)

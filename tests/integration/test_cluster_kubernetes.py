@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from tests.support.cluster_site import see_one_of_two_events_gone
-from tests.support.kubernetes import NEEDED, Cluster
-from tests.support.module import PROGRAM, run_module
+from tests.support.kubernetes import NEEDED, Cluster, Watch
+from tests.support.module import PROGRAM, run_module, run_program
 from tests.support.patience import patient, until
 from tests.support.service import EVENT
 from tests.support.simulator import SHORT
@@ -26,7 +23,7 @@ pytestmark = [NEEDED, pytest.mark.timeout(240)]
 
 ANNOTATION = "graceful.azure/cordoned"
 
-# The module, killed right before its n-th event of this kind whose arguments have this text: see PEP 578.
+# The module, killed right before its n-th event of this kind whose arguments have this text: see PEP 578. Whoever is killed says nothing.
 KILLED = (
     """
 import os, re, signal, sys
@@ -57,15 +54,20 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
-def hold(cluster, tmp_path):
-    def call(state="present", timeout=None, **more):
-        given = {"state": state, "event_ids": [EVENT], "state_dir": str(tmp_path / "state"), "timeout": patient(20) if timeout is None else timeout}
-        if state == "present":
-            given.update(type="kubernetes", name="k8s", options=cluster.options("web1"))
-        check = more.pop("check", False)
-        return run_module("cluster_hold", dict(given, **more), check=check)
+def arguments(cluster, tmp_path):
+    def arguments(state="present", **more):
+        of_node = {"type": "kubernetes", "name": "k8s", "options": cluster.options("web1")} if state == "present" else {}
+        return {"state": state, "event_ids": [EVENT], "state_dir": str(tmp_path / "state"), "timeout": patient(20), **of_node, **more}
 
-    return call
+    return arguments
+
+
+@pytest.fixture
+def hold(arguments):
+    def hold(state="present", check=False, **more):
+        return run_module("cluster_hold", arguments(state, **more), check=check)
+
+    return hold
 
 
 def records(tmp_path):
@@ -171,17 +173,13 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", [pytest.param(name, marks=[pytest.mark.long] if number else []) for number, name in enumerate(POINTS)])
-def test_killed_in_mid_change(cluster, hold, tmp_path, point):
+def test_killed_in_mid_change(cluster, arguments, hold, tmp_path, point):
     before = shape(cluster)
     state, event, pattern, nth = POINTS[point]
     if state == "absent":
         assert hold()["done"]
-    given = {"state": state, "event_ids": [EVENT], "state_dir": str(tmp_path / "state"), "timeout": 0}
-    if state == "present":
-        given.update(type="kubernetes", name="k8s", options=cluster.options("web1"))
-    words = [sys.executable, "-c", KILLED, event, pattern, str(nth), "cluster_hold", "-1", *sys.path]
-    done = subprocess.run(words, input=json.dumps({"ANSIBLE_MODULE_ARGS": given}), capture_output=True, text=True, cwd="/", timeout=patient(60), check=False)
-    assert done.returncode == -signal.SIGKILL, (done.returncode, done.stdout, done.stderr)
+    given = json.dumps({"ANSIBLE_MODULE_ARGS": arguments(state, timeout=0)})
+    assert run_program(KILLED, event, pattern, str(nth), "cluster_hold", "-1", given=given)() == ["", ""]
     if point == "record, not the cordon":
         # The event may be over before anybody goes on.
         assert len(records(tmp_path)) == 1 and not cluster.is_cordoned("web1")
@@ -199,34 +197,20 @@ def site(cluster, tmp_path):
     site.close()
 
 
-class Watch:
-    """The fewest ready pods that were seen."""
-
-    def __init__(self, cluster):
-        self.cluster, self.least = cluster, 99
-
-    def until(self, process):
-        while process.poll() is None:
-            self.least = min(self.least, self.cluster.ready("cart"))
-            time.sleep(0.05)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("event_type", ["Reboot", "Freeze"])
 def test_an_event_from_notice_to_end(site, cluster, event_type):
     """test_the_module_from_out_to_back does the same without Ansible."""
     before = shape(cluster)
     event_id = site.simulator.post_event(EventType=event_type, Resources=["web1"], **SHORT)
-    process = site.start("handle_events")
-    watch = Watch(cluster)
-    until(lambda: site.simulator.event(event_id)["Approvals"] or process.poll() is not None, 60, "approved")
-    assert process.poll() is None, site.finish(process).output
-    # Approved only when no pod is left.
-    assert cluster.pods_on("web1") == ["etcd-web1", "job-web1", "proxy-web1"] and cluster.is_cordoned("web1")
-    watch.until(process)
-    run = site.finish(process)
+    with Watch(cluster) as watch:
+        process = site.start("handle_events")
+        site.reach(process, lambda: site.simulator.event(event_id)["Approvals"], "approved", 60)
+        # Approved only when no pod is left.
+        assert cluster.pods_on("web1") == ["etcd-web1", "job-web1", "proxy-web1"] and cluster.is_cordoned("web1")
+        run = site.finish(process)
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-    assert watch.least >= 2
+    assert watch.broken() == []
     assert shape(cluster) == before and site.records() == [] and site.admin_states()["web1"] == "ready"
 
 

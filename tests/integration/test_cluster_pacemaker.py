@@ -266,18 +266,11 @@ class TestHandleEvents:
 
     @pytest.mark.parametrize("kind", ["Reboot", "Freeze"])
     def test_an_event(self, ready, bed, kind):
-        seen = {}
-
-        def out():
-            seen.update(bed.running())
-            return seen["web1"] == 0
-
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
         process = ready.start("handle_events")
-        until(lambda: out() or process.poll() is not None, 60, "nothing runs on web1")
+        ready.reach(process, lambda: bed.running()["web1"] == 0, "nothing runs on web1", 60)
         run = ready.finish(process)
         assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
-        assert seen["web1"] == 0
         assert run.event(event_id)["hosts"]["web1"]["state"] == "restored"
         assert ready.records() == [] and set(ready.admin_states().values()) == {"ready"}
         bed.settled()
@@ -286,7 +279,6 @@ class TestHandleEvents:
         """web2 waits until web1 is back. Its event is cancelled before."""
         first = ready.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=2, SettleSeconds=1)
         second = ready.simulator.post_event(EventType="Reboot", Resources=["web2"], **SHORT)
-        third = None
         process = ready.start("handle_events", handle_events_timeout=patient(120))
         until(lambda: bed.running()["web1"] == 0, 60, "nothing runs on web1")
         assert bed.running()["web2"] == 3 and ready.admin_states()["web2"] == "ready"

@@ -11,7 +11,6 @@ with answers that this Patroni gave.
 from __future__ import annotations
 
 import functools
-import signal
 import time
 from datetime import datetime, timedelta, timezone
 
@@ -20,11 +19,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_patroni im
 
 from tests.support.cluster_bed import arguments_of, hold_of
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
-from tests.support.cluster_site import ClusterSite, run_killed
-from tests.support.module import run_module
+from tests.support.cluster_site import ClusterSite
+from tests.support.module import killed, run_module
 from tests.support.patience import patient, until
 from tests.support.patroni import NEEDED, STEP, Cluster, Writers
-from tests.support.processes import descendants, kill
+from tests.support.processes import descendants, frozen
 
 pytestmark = [pytest.mark.long, NEEDED, pytest.mark.timeout(400)]
 
@@ -168,15 +167,9 @@ def test_a_login_that_is_wrong_changes_nothing(cluster, leader, tmp_path):
 
 
 def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
-    processes = [leader.process.pid, *descendants(leader.process.pid)]
     began = time.monotonic()
-    for pid in processes:
-        kill(pid, signal.SIGSTOP)
-    try:
+    with frozen(leader.process.pid, *descendants(leader.process.pid)):
         told = hold(tmp_path, leader)
-    finally:
-        for pid in processes:
-            kill(pid, signal.SIGCONT)
     assert told["failed"] and "was not answered within 4 seconds" in told["msg"], told
     assert time.monotonic() - began < 15
 
@@ -184,7 +177,7 @@ def test_a_patroni_that_hangs_is_told(cluster, leader, tmp_path):
 @pytest.mark.parametrize("function, after", [(Patroni.out, False), (Patroni.out, True), (Patroni._request, True)])
 def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after):
     """Between record and change, after the change, and after the first answer."""
-    run_killed("cluster_hold", arguments(tmp_path, leader, timeout=patient(50)), function, after=after)
+    assert killed("cluster_hold", arguments(tmp_path, leader, timeout=patient(50)), function, after=after)
     taken = hold(tmp_path, leader, timeout=patient(50))
     assert taken["done"] and cluster.leader() not in (None, leader.name), taken
     assert hold(tmp_path, leader, "absent")["done"]
@@ -193,7 +186,7 @@ def test_a_kill_is_made_good(cluster, leader, writers, tmp_path, function, after
 
 
 def test_a_kill_between_record_and_change_and_the_event_is_over(cluster, leader, tmp_path):
-    run_killed("cluster_hold", arguments(tmp_path, leader), Patroni.out)
+    assert killed("cluster_hold", arguments(tmp_path, leader), Patroni.out)
     assert len(list((tmp_path / "state").rglob("*.json"))) == 1
     given = hold(tmp_path, leader, "absent")
     assert given["done"] and given["conflicts"] == [] and cluster.leader() == leader.name
@@ -240,12 +233,8 @@ class TestEvents:
     def test_freeze(self, cluster, leader, site, writers):
         def freeze(_name):
             postmaster = int((leader.folder / "postmaster.pid").read_text().splitlines()[0])
-            frozen = [leader.process.pid, *descendants(leader.process.pid), postmaster, *descendants(postmaster)]
-            for pid in frozen:
-                kill(pid, signal.SIGSTOP)
-            time.sleep(9)
-            for pid in frozen:
-                kill(pid, signal.SIGCONT)
+            with frozen(leader.process.pid, *descendants(leader.process.pid), postmaster, *descendants(postmaster)):
+                time.sleep(9)
 
         site.see_through("Freeze", leader.name, freeze)
         nothing_lost(cluster, writers)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 import pytest
@@ -15,9 +14,10 @@ from ansible_collections.graceful.azure.plugins.module_utils import _cluster_rab
 
 from tests.support.cluster_bed import EVENT, Bed, only
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
-from tests.support.cluster_site import ClusterSite, run_killed
+from tests.support.cluster_site import ClusterSite
+from tests.support.module import killed
 from tests.support.patience import until
-from tests.support.processes import descendants, kill
+from tests.support.processes import descendants, frozen
 from tests.support.rabbitmq import NEEDS, PLAIN, Publisher, RabbitMQ
 
 # tests/unit/plugins/module_utils/test_cluster_rabbitmq.py holds the same with recorded answers, in a second.
@@ -127,7 +127,7 @@ def test_killed_beside_the_change(bed, way, after):
     if way == "back":
         done(bed.hold())
     state = "present" if way == "out" else "absent"
-    run_killed("cluster_hold", bed.arguments(state=state), getattr(_cluster_rabbitmq.RabbitMQ, way), after=after)
+    assert killed("cluster_hold", bed.arguments(state=state), getattr(_cluster_rabbitmq.RabbitMQ, way), after=after)
     (record,) = bed.records()
     assert record["phase"] == ("changing" if way == "out" else "restoring") and node.is_out() == ((way == "out") == after)
     if way == "out":
@@ -138,15 +138,9 @@ def test_killed_beside_the_change(bed, way, after):
 
 def test_a_node_that_hangs(bed):
     node = bed.cluster["web1"]
-    frozen = descendants(node.process.pid)
-    for pid in frozen:
-        kill(pid, signal.SIGSTOP)
-    try:
+    with frozen(*descendants(node.process.pid)):
         failed = bed.hold()
         assert failed["failed"] and "RabbitMQ (queues): " in failed["msg"], failed
-    finally:
-        for pid in frozen:
-            kill(pid, signal.SIGCONT)
     assert bed.records() == []
 
 
@@ -178,12 +172,8 @@ class TestEvents:
 
     def test_freeze(self, bed, site):
         def freeze(_name):
-            frozen = descendants(bed.cluster["web1"].process.pid)
-            for pid in frozen:
-                kill(pid, signal.SIGSTOP)
-            time.sleep(6)
-            for pid in frozen:
-                kill(pid, signal.SIGCONT)
+            with frozen(*descendants(bed.cluster["web1"].process.pid)):
+                time.sleep(6)
 
         site.see_through("Freeze", "web1", freeze)
 

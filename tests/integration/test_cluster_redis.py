@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import signal
 import time
 
 import pytest
@@ -17,9 +16,11 @@ from ansible_collections.graceful.azure.plugins.module_utils._cluster_redis impo
 
 from tests.support.cluster_bed import arguments_of, hold_of
 from tests.support.cluster_site import NEEDED as ROOT_NEEDED
-from tests.support.cluster_site import ClusterSite, run_killed
+from tests.support.cluster_site import ClusterSite
+from tests.support.module import killed
 from tests.support.needs import NEEDS_IPV6
 from tests.support.patience import patient, until
+from tests.support.processes import frozen
 from tests.support.redis_sentinel import GROUP, NEEDED, SERVER, STEP, Sentinels, Writers
 from tests.support.simulator import SHORT
 
@@ -120,16 +121,13 @@ def test_a_replica_without_which_the_master_would_refuse_writes_waits(tmp_path, 
     ids=["ipv6", "names resolved", "names announced"],
 )
 def test_however_the_servers_are_called(tmp_path, host, more, sentinel_more):
-    cluster = Sentinels(tmp_path, ("redis1", "redis2"), more, host, sentinel_more)
-    try:
+    with contextlib.closing(Sentinels(tmp_path, ("redis1", "redis2"), more, host, sentinel_more)) as cluster:
         master = cluster["redis1"]
         taken = hold(tmp_path, master, timeout=patient(20))
         assert taken["done"] and master.role == "slave" and master.priority == "0", taken
         assert cluster.master() is cluster["redis2"]
         given = hold(tmp_path, master, "absent")
         assert given["done"] and given["conflicts"] == [] and master.priority == "100"
-    finally:
-        cluster.close()
 
 
 @pytest.mark.long  # the quick suite holds test_the_master_hands_over_and_no_acknowledged_write_is_lost
@@ -185,7 +183,7 @@ class TestLong:
         until(lambda: "replica-priority 0" in file.read_text(), 60, "its file has the priority")
         assert hold(tmp_path, node, timeout=patient(20))["done"] and until(lambda: cluster.master().name == "redis3", 20)
         if cut == "killed":
-            run_killed("cluster_hold", arguments(tmp_path, node, "absent"), RedisServer.call, "CONFIG SET replica-priority 30", after=True)
+            assert killed("cluster_hold", arguments(tmp_path, node, "absent"), RedisServer.call, "CONFIG SET replica-priority 30", after=True)
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == []
         assert node.priority == "30" and "replica-priority 30" in file.read_text()
@@ -218,7 +216,7 @@ class TestLong:
     @pytest.mark.parametrize("command", CHANGES)
     def test_a_kill_after_any_change_is_made_good(self, cluster, writers, tmp_path, command):
         node = cluster["redis1"]
-        run_killed("cluster_hold", arguments(tmp_path, node, timeout=patient(20)), RedisServer.call, command, after=True)
+        assert killed("cluster_hold", arguments(tmp_path, node, timeout=patient(20)), RedisServer.call, command, after=True)
         taken = hold(tmp_path, node, timeout=patient(40))
         assert taken["done"] and node.role == "slave" and node.priority == "0", taken
         given = hold(tmp_path, node, "absent", timeout=patient(20))
@@ -229,14 +227,15 @@ class TestLong:
     def test_a_kill_while_it_is_given_back(self, cluster, tmp_path, after):
         node = cluster["redis2"]
         assert hold(tmp_path, node, timeout=patient(20))["done"]
-        run_killed("cluster_hold", arguments(tmp_path, node, "absent", timeout=patient(20)), RedisServer.call, "CONFIG SET replica-priority 100", after)
+        given = arguments(tmp_path, node, "absent", timeout=patient(20))
+        assert killed("cluster_hold", given, RedisServer.call, "CONFIG SET replica-priority 100", after=after)
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == [] and node.priority == "100"
         assert not list((tmp_path / "state").rglob("*.json"))
 
     def test_a_kill_between_record_and_change(self, cluster, writers, tmp_path):
         node = cluster["redis1"]
-        run_killed("cluster_hold", arguments(tmp_path, node), Redis.out)
+        assert killed("cluster_hold", arguments(tmp_path, node), Redis.out)
         assert len(list((tmp_path / "state").rglob("*.json"))) == 1 and node.role == "master"
         given = hold(tmp_path, node, "absent", timeout=patient(20))
         assert given["done"] and given["conflicts"] == [] and node.role == "master" and node.priority == "100"
@@ -275,9 +274,8 @@ class TestEvents:
 
     def test_freeze(self, cluster, site, writers):
         def freeze(name):
-            cluster[name].signal(signal.SIGSTOP)
-            time.sleep(8)
-            cluster[name].signal(signal.SIGCONT)
+            with frozen(cluster[name].server.pid, cluster[name].sentinel.pid):
+                time.sleep(8)
 
         site.see_through("Freeze", "redis1", freeze)
         self.as_found(cluster)

@@ -53,19 +53,18 @@ def test_no_job_is_lost(bed):
     done = bed.folder / "done"
     done.mkdir()
 
-    def submit(seconds, *options):
-        words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options]
-        return bed.cluster["ctl"].must(*words, "--wrap", f"sleep {seconds}; hostname >> {done}/$SLURM_JOB_ID").strip()
+    def submit(script, *options):
+        return bed.cluster.submit(f"{script}; hostname >> {done}/$SLURM_JOB_ID", *options)
 
-    first = submit(f"0; until [ -e {bed.folder}/enough ]; do sleep 0.2; done", "--nodelist=web1")
+    first = submit(f"until [ -e {bed.folder}/enough ]; do sleep 0.2; done", "--nodelist=web1")
     until(lambda: bed.cluster.jobs().get(first) == ["RUNNING", "web1"], 30)
-    jobs = [first, *(submit(1) for _number in range(8))]
+    jobs = [first, *(submit("sleep 1") for _number in range(8))]
     at_once = bed.hold(timeout=0)
     assert not at_once["done"] and at_once["waiting_for"].endswith("on web1") and bed.shown()[1].startswith("graceful.azure: Azure scheduled event (")
     (bed.folder / "enough").touch()
     held = bed.hold()
     assert held["done"] and only(held)["condition"] == "held" and bed.shown()[0] == "IDLE+DRAIN"
-    later = [submit(1) for _number in range(4)]
+    later = [submit("sleep 1") for _number in range(4)]
     until(lambda: bed.cluster.jobs() == {}, 60)
     assert {(done / job).read_text() for job in later} == {"web2\n"}
     assert [(done / job).read_text().count("\n") for job in jobs + later] == [1] * 13
@@ -82,7 +81,7 @@ def test_check_mode_and_a_second_run(bed):
 
 
 def test_a_long_job_is_requeued_if_that_is_wanted(bed):
-    job = bed.cluster.submit(120, "web1")
+    job = bed.cluster.submit("sleep 120", "--nodelist=web1")
     until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"], 30)
     held = bed.hold(options={"requeue": True})
     assert held["done"], held
@@ -157,7 +156,7 @@ class TestHandleEvents:
 
     @pytest.mark.parametrize("kind", ["Reboot", "Freeze"])
     def test_an_event_waits_for_the_job(self, ready, bed, kind):
-        job = bed.cluster.submit(20, "web1")
+        job = bed.cluster.submit("sleep 20", "--nodelist=web1")
         until(lambda: bed.cluster.jobs().get(job) == ["RUNNING", "web1"], 30)
         event_id = ready.simulator.post_event(EventType=kind, Resources=["web1"], **SHORT)
         process = ready.start("handle_events", handle_events_timeout=patient(100))

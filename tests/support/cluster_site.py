@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A site whose hosts are members of a real cluster, and a module that is killed in the middle."""
+"""A site whose hosts are members of a real cluster."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import time
 import uuid
 
 import pytest
 
-from tests.support.module import PROGRAM
 from tests.support.patience import patient, until
 from tests.support.site import Site
 
@@ -31,40 +28,6 @@ INTERPRETER = """\
 #!/bin/sh
 exec env {surroundings} unshare -m sh -c 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"' {boot} {python} "$@"
 """
-# A call within the collection kills the process. What is left is what a SIGKILL there leaves.
-KILLED = """
-import importlib, os, signal
-module, name, text, after = {module!r}, {name!r}, {text!r}, {after!r}
-owner = importlib.import_module(module)
-*path, last = name.split(".")
-for part in path:
-    owner = getattr(owner, part)
-before = getattr(owner, last)
-def call(*words, **named):
-    fits = text in " ".join(map(str, words[1:]))
-    if fits and not after:
-        os.kill(os.getpid(), signal.SIGKILL)
-    answer = before(*words, **named)
-    if fits:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return answer
-setattr(owner, last, call)
-"""
-
-
-def run_killed(name, arguments, method, text="", after=False):
-    """Run a module up to the first call of a method whose arguments have this text, and kill it before or after that call."""
-    start = KILLED.format(module=method.__module__, name=method.__qualname__, text=text, after=after)
-    process = subprocess.run(
-        [sys.executable, "-c", "import sys\nsys.path[:0] = sys.argv[3:]\n" + start + PROGRAM, name, "-1", *sys.path],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        capture_output=True,
-        text=True,
-        cwd="/",
-        timeout=patient(60),
-        check=False,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stdout + process.stderr
 
 
 def see_one_of_two_events_gone(site, name, is_out):

@@ -140,10 +140,6 @@ class Node:
         self._processes.stop(self.server)
         self._processes.stop(self.sentinel)
 
-    def signal(self, number):
-        for process in (self.server, self.sentinel):
-            process.send_signal(number)
-
     def ask(self, *words):
         """What its Redis answers."""
         return self._ask(self.port, PASSWORD, words)

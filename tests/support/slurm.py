@@ -79,10 +79,9 @@ class Cluster(Nodes):
         said = self["ctl"].must("scontrol", "show", "node", name, "--oneliner")
         return said.partition(" Reason=")[2].partition(" [")[0].strip()
 
-    def submit(self, seconds, name=None, *options):
-        """Start a job that lasts. Returns its number."""
-        words = ["sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, *([f"--nodelist={name}"] if name else [])]
-        return self["ctl"].must(*words, "--wrap", f"sleep {seconds}").strip()
+    def submit(self, script, *options):
+        """Start a job, which runs these commands. Returns its number."""
+        return self["ctl"].must("sbatch", "--parsable", "--ntasks=1", "--output=/dev/null", *options, "--wrap", script).strip()
 
     def jobs(self, *options):
         """Per job its state and its node."""
@@ -103,10 +102,8 @@ class Submitter(Meanwhile):
         file = f"{self._folder}/$SLURM_JOB_ID"
         script = f"echo begins on $(hostname) >> {file}; sleep {seconds}; echo ends on $(hostname) >> {file}"
         # A job that is requeued would wait for two minutes.
-        words = ["sbatch", "--parsable", "--ntasks=1", "--no-requeue", "--output=/dev/null", *options, "--wrap", script]
-        number = self._cluster["ctl"].must(*words).strip()
-        self.numbers.append(number)
-        return number
+        self.numbers.append(self._cluster.submit(script, "--no-requeue", *options))
+        return self.numbers[-1]
 
     def _run(self):
         while not self._ends.wait(self._pause):
