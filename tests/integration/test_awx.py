@@ -284,7 +284,7 @@ def test_a_job_that_is_cancelled_and_the_next_one(site, tmp_path):
     finally:
         first.kill()
     assert site.admin_states()["web1"] == "drain"
-    site.simulator.ask("POST", f"/events/{event_id}/complete")
+    site.simulator.complete(event_id)
     time.sleep(0.2)
     # The survey gives texts.
     second = Job(tmp_path / "second", site.inventory, temporary(site), target="web", handle_events_wait="true", handle_events_timeout=patient(60))
@@ -309,5 +309,5 @@ def test_a_schedule_that_takes_one_pass_a_minute(site, tmp_path):
         assert len(outcomes) < 8, outcomes
     # Out, approved, and once it is gone back: a step each, and none to spare while it lasts.
     assert outcomes[0] == ["in_progress"] and 3 <= len(outcomes) <= 5
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web2"]
+    assert site.simulator.approvers(event_id) == ["web2"]
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.azure import ACKNOWLEDGE, NEEDED, SET, stand_in
+from tests.support.inventory import UNREACHABLE
 from tests.support.patience import patient, until
-from tests.support.ports import free_port
 from tests.support.simulator import SHORT
 from tests.support.site import Site
 
@@ -41,18 +41,15 @@ class SilentSite(Site):
         return [each for each in self.azure.control("GET", "requests") if each["Path"].split("?")[0].endswith("/acknowledge")]
 
 
-UNREACHABLE = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1"}
-
-
 SITE = SilentSite
 
 
 @pytest.fixture(name="azure")
-def make_azure(site, tmp_path, monkeypatch):
+def make_azure(site, tmp_path):
     folder = tmp_path / "azure"
     folder.mkdir()
     with stand_in(folder, "--imds-control", site.simulator.control, compute=[{"id": SET, "vms": ["web1", "web2"]}]) as azure:
-        azure.log_in(monkeypatch)
+        site.environment = azure.environment()
         site.use(azure)
         yield azure
 
@@ -84,7 +81,7 @@ def test_a_reboot_is_seen_through(site, azure):
 # The plan for such a host is in tests/unit/plugins/plugin_utils/test_plan_outside.py.
 @pytest.mark.long
 def test_a_host_that_cannot_be_reached(site, azure):
-    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "graceful_azure_ports": []})
+    site.use(azure, own={**UNREACHABLE, "graceful_azure_ports": []})
     event_id = site.reboot(ImpactSeconds=600)
     process = site.start("handle_events")
     until(lambda: azure.acknowledged() == [event_id], 60, "the acknowledgement")
@@ -106,7 +103,7 @@ def test_a_host_that_cannot_be_reached(site, azure):
     ids=["by default", "services", "ports", "rule"],
 )
 def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options, services, says_why):
-    site.use(azure, own={**UNREACHABLE, "ansible_port": free_port(), "graceful_azure_duties": site.duties(*services), **options})
+    site.use(azure, own={**UNREACHABLE, "graceful_azure_duties": site.duties(*services), **options})
     event_id = site.reboot()
     run = site.run(handle_events_timeout=patient(18))
     assert run.status != 0
@@ -127,9 +124,8 @@ def test_nothing_is_sent_for_what_is_not_known_to_be_ready(site, azure, options,
     ],
     ids=["rights", "no credentials", "wrong credentials", "no such resource"],
 )
-def test_what_azure_refuses_is_told(site, azure, monkeypatch, settings, environment, options, said):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def test_what_azure_refuses_is_told(site, azure, settings, environment, options, said):
+    site.environment.update(environment)
     azure.settings(**settings)
     site.use(azure, **options)
     site.silence_service()

@@ -9,18 +9,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.azure import NEEDED
-from tests.support.azure_site import azure_site
+from tests.support.azure_site import AzureSite
+from tests.support.inventory import UNREACHABLE
 from tests.support.patience import until
-from tests.support.ports import free_port
 from tests.support.processes import forget_records
 
 pytestmark = NEEDED
 
-
-@pytest.fixture(name="site")
-def make_site(tmp_path, monkeypatch):
-    with azure_site(tmp_path, monkeypatch) as site:
-        yield site
+SITE = AzureSite
 
 
 def test_a_reboot_is_seen_through(site):
@@ -38,7 +34,7 @@ def test_a_reboot_is_seen_through(site):
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed"
     assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.simulator.approvers(event_id) == ["web1"]
     assert site.is_as_found()
     assert site.records() == []
 
@@ -126,8 +122,7 @@ def test_two_controllers_at_once_are_harmless(site):
 @pytest.mark.long
 def test_a_dead_target_does_not_count_as_in_service(site):
     """Azure does not tell what its probes see, so the other one stays as long as it may. Of the other two addresses, one is Down."""
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port(), "graceful_azure_may_be_off": True}
-    site.write(of_hosts={"web2": gone})
+    site.write(of_hosts={"web2": {**UNREACHABLE, "graceful_azure_may_be_off": True}})
     event_id = site.reboot("web1", NoticeSeconds=600)
     run = site.run(graceful_azure_min_in_service=2, handle_events_wait=False, graceful_azure_health_url="")
     assert site.azure.state("a") == "absent" and site.simulator.event(event_id)["Approvals"] == [], run.output

@@ -11,18 +11,14 @@ from collections import Counter
 import pytest
 
 from tests.support.azure import LB, NEEDED, POOL
-from tests.support.azure_site import azure_site
+from tests.support.azure_site import AzureSite
+from tests.support.inventory import UNREACHABLE
 from tests.support.patience import patient, until
-from tests.support.ports import free_port
 from tests.support.site import until_said
 
 pytestmark = NEEDED
 
-
-@pytest.fixture(name="site")
-def make_site(tmp_path, monkeypatch):
-    with azure_site(tmp_path, monkeypatch) as site:
-        yield site
+SITE = AzureSite
 
 
 def test_the_playbook_holds_shows_and_releases(site):
@@ -108,9 +104,8 @@ def test_a_lacking_right_is_named_with_its_scope(site):
         pytest.param({"auth_source": "env"}, {}, {"AZURE_SECRET": ""}, "secret is missing", marks=pytest.mark.long),
     ],
 )
-def test_bad_input_is_told_before_anything_is_changed(site, monkeypatch, options, variables, environment, said):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+def test_bad_input_is_told_before_anything_is_changed(site, options, variables, environment, said):
+    site.environment.update(environment)
     event_id = site.reboot("web1", NoticeSeconds=600)
     site.write(**options)
     run = site.run(handle_events_timeout=patient(8), **variables)
@@ -153,7 +148,7 @@ def test_the_address_of_a_vm_that_is_gone_for_good_is_given_back(site):
     process = site.start("handle_events")
     until(lambda: site.azure.state("a") == "Down", 60, "web1 out")
     site.kill(process)
-    site.write(of_hosts={"web1": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": free_port()}})
+    site.write(of_hosts={"web1": UNREACHABLE})
     refused = site.run("holds", holds_release=True)
     assert "cannot be reached" in refused.output
     assert site.azure.state("a") == "Down"

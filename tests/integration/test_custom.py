@@ -6,18 +6,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
 import pytest
 
 from tests.support.own_balancers import UML, Apache, Envoy, Ipvs, in_thread
+from tests.support.own_steps import write_switch
 from tests.support.patience import patient
 from tests.support.processes import find_program
 from tests.support.simulator import SHORT
 from tests.support.site import Site
 from tests.support.sshd import SSHD
-from tests.support.web import Web
+from tests.support.web import SwitchedWeb
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -73,21 +75,15 @@ def see_a_reboot_through(site):
 @pytest.mark.long
 @APACHE_NEEDED
 def test_apache(tmp_path):
-    site = Apache(tmp_path)
-    try:
+    with contextlib.closing(Apache(tmp_path)) as site:
         see_a_reboot_through(site)
-    finally:
-        site.close()
 
 
 # The task files of the page are parsed by test_docs.py; a way out of the user's own is in test_roles_load_balancer.py.
 @pytest.mark.long
 def test_envoy(tmp_path):
-    site = Envoy(tmp_path)
-    try:
+    with contextlib.closing(Envoy(tmp_path)) as site:
         see_a_reboot_through(site)
-    finally:
-        site.close()
 
 
 # It boots a kernel of its own.
@@ -97,11 +93,8 @@ def test_envoy(tmp_path):
 def test_ipvs(tmp_path):
     def work():
         Ipvs.enter()
-        site = Ipvs(tmp_path)
-        try:
+        with contextlib.closing(Ipvs(tmp_path)) as site:
             see_a_reboot_through(site)
-        finally:
-            site.close()
 
     try:
         in_thread(work)
@@ -109,36 +102,13 @@ def test_ipvs(tmp_path):
         Ipvs.remove()
 
 
-class Maintained(Web):
-    """A web server whose answer fails as long as a file is there."""
-
-    def __init__(self, file):
-        self.file = file
-        super().__init__("HTTP/1.0")
-
-    @property
-    def status(self):
-        return 503 if self.file.exists() else 200
-
-    @status.setter
-    def status(self, value):
-        assert value == 200
-
-
 def test_a_way_out_that_makes_the_answer_fail(tmp_path):
     """It is said before the event, and again while the host waits for that answer."""
-    site = Site(tmp_path)
     switch = tmp_path / "maintenance"
-    try:
+    with contextlib.closing(Site(tmp_path)) as site:
         site.listeners["web1"].close()
-        site.listeners["web1"] = Maintained(switch)
-        for name, state in (("out", "touch"), ("back", "absent")):
-            (tmp_path / f"{name}.yml").write_text(
-                f"- ansible.builtin.file: {{path: '{switch}', state: {state}}}\n  when: inventory_hostname == 'web1'\n"
-                "- ansible.builtin.set_fact: {graceful_azure_done: true}\n"
-            )
-        files = {way: str(tmp_path / f"{way}.yml") for way in ("out", "back")}
-        site.write_inventory({"graceful_azure_duties": [{"type": "tasks", "traffic": True, **files}]})
+        site.listeners["web1"] = SwitchedWeb(switch)
+        site.write_inventory({"graceful_azure_duties": [{"type": "tasks", "traffic": True, **write_switch(tmp_path, switch)}]})
         site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         process = site.start("handle_events", handle_events_timeout=patient(200))
         lines = []
@@ -154,5 +124,3 @@ def test_a_way_out_that_makes_the_answer_fail(tmp_path):
         told, *_again = [number for number, line in enumerate(lines) if "does not since your own task file takes it out" in line]
         waits, *_again = [number for number, line in enumerate(lines) if "  restoring  " in line and "still to be put back" in line]
         assert told < waits, output
-    finally:
-        site.close()

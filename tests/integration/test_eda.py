@@ -53,10 +53,6 @@ def starter(site):
         rulebook.close()
 
 
-def is_over(site, event_id):
-    return site.simulator.event(event_id)["History"][-1]["Status"] == "Completed"
-
-
 @pytest.mark.timeout(240)
 @pytest.mark.long
 def test_what_was_left(site, start):
@@ -74,18 +70,18 @@ def test_what_was_left(site, start):
         site.write_inventory(web1={"graceful_azure_health_url": f"{service.url}/"})
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None)
         run = site.start("handle_events")
-        until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the event started")
+        site.simulator.wait_for(event_id, "Started", 60)
         site.kill(run)
         # It answered before the event, or the run would not have taken the host out.
         assert service.seen
         up.clear()
         service.seen.clear()
-        site.simulator.ask("POST", f"/events/{event_id}/complete")
+        site.simulator.complete(event_id)
         assert site.admin_states()["web1"] == "drain"
         start("handle_events", imds_urls=list(site.simulator.urls.values()))
         until(lambda: service.seen, 90, "the service asked")
         later = site.simulator.post_event(EventType="Freeze", Resources=["web2"], ImpactSeconds=5, SettleSeconds=1)
-        until(lambda: is_over(site, later), 60, "what is new over")
+        site.simulator.wait_for(later, "Completed", 60)
         assert site.admin_states()["web1"] == "drain"
         up.set()
         site.await_state("web1", "ready", 30)
@@ -104,17 +100,17 @@ def test_what_the_metadata_service_shows(site, start):
     # The first goes on until it is told to end: nobody waits for it.
     named = (["web2"], ["web1", "web3"])
     later = [site.simulator.post_event(EventType="Freeze", Resources=names, ImpactSeconds=2, SettleSeconds=1) for names in named]
-    until(lambda: is_over(site, later[0]), 60, "the second over")
+    site.simulator.wait_for(later[0], "Completed", 60)
     site.await_state("web2", "ready", 60)
     assert site.admin_states()["web1"] == "drain"
-    until(lambda: is_over(site, later[1]), 60, "the third over")
+    site.simulator.wait_for(later[1], "Completed", 60)
     site.await_state("web3", "ready", 60)
     assert site.admin_states()["web1"] == "drain"
-    site.simulator.ask("POST", f"/events/{first}/complete")
+    site.simulator.complete(first)
     site.await_state("web1", "ready", 60)
     for event_id, names in zip([first, *later], [["web1"], *named]):
-        approvals = site.simulator.event(event_id)["Approvals"]
-        assert approvals and {approval["Vm"] for approval in approvals} <= set(names)
+        approvers = site.simulator.approvers(event_id)
+        assert approvers and set(approvers) <= set(names)
     assert "Traceback" not in rulebook.text(), rulebook.text()
 
 
@@ -160,10 +156,10 @@ def test_what_a_watcher_reports(site, start):
     # Nobody waits for the first.
     other = site.simulator.post_event(EventType="Freeze", Resources=["web3"], **SHORT)
     assert report("web3", other) == 200
-    until(lambda: is_over(site, other), 60, "the other event over")
+    site.simulator.wait_for(other, "Completed", 60)
     site.await_state("web3", "ready", 60)
     assert site.admin_states()["web1"] == site.admin_states()["web2"] == "drain"
-    site.simulator.ask("POST", f"/events/{event_id}/complete")
+    site.simulator.complete(event_id)
     until(lambda: site.records() == [], 60, "nothing held any more")
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     time.sleep(1)

@@ -12,17 +12,17 @@ import os
 import re
 import socket
 import subprocess
-import threading
 import time
 
 import pytest
 
 from tests.support.haproxy import Haproxy
+from tests.support.inventory import UNREACHABLE, changed
 from tests.support.module import run_module
 from tests.support.patience import patient, until
 from tests.support.roles import pretend_systemctl, write_noting_tasks
 from tests.support.simulator import SHORT, Simulator
-from tests.support.site import Site, until_said
+from tests.support.site import FrontClients, Site, until_said
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
@@ -86,24 +86,9 @@ def test_a_host_that_persisted_clients_still_reach_is_not_approved(site):
         f"frontend in\n  bind unix@{front}\n  default_backend www\nbackend www\n  option persist\n  cookie S insert indirect nocache\n{servers}"
     )
     site.haproxy.reload()
-    stopped = threading.Event()
-
-    def ask():
-        while not stopped.wait(0.3):
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(5)
-                client.connect(front)
-                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nCookie: S=web1\r\nConnection: close\r\n\r\n")
-                client.recv(65536)
-
-    clients = threading.Thread(target=ask)
-    clients.start()
-    try:
+    with FrontClients(front, "Cookie: S=web1\r\n"):
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         run = site.run(handle_events_timeout=patient(12))
-    finally:
-        stopped.set()
-        clients.join()
     assert site.admin_states() == {"web1": "maint", "web2": "ready"}
     assert site.simulator.event(event_id)["Approvals"] == []
     said = run.event(event_id)["hosts"]["web1"]
@@ -162,7 +147,7 @@ def test_runs_of_one_pass_see_as_long_a_time_without_a_session_as_is_asked_for(s
 def test_a_target_that_cannot_be_reached(site, arguments):
     """Nobody watches it, which is no success; and a message, not a name in a list, says why."""
     # With pipelining, Ansible writes to an ssh that may have ended, and then knows of a broken pipe alone.
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9, "ansible_pipelining": False}
+    gone = {**UNREACHABLE, "ansible_pipelining": False}
     site.write_inventory(web2=gone)
     run = site.run("handle_events", *arguments, handle_events_wait=False)
     assert run.status == 2 and run.events == [] and list(run.about["unread"]) == ["web2"], run.output
@@ -173,11 +158,10 @@ def test_a_target_that_cannot_be_reached(site, arguments):
 
 
 def test_a_machine_that_does_not_say_how_it_is_reached_is_not_reached_as_the_one_before_it(site):
-    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9, "ansible_pipelining": False, "graceful_azure_may_be_off": True}
+    gone = {**UNREACHABLE, "ansible_pipelining": False, "graceful_azure_may_be_off": True}
     site.write_inventory(web1={"ansible_connection": "local"}, web2=gone)
-    inventory = json.loads(site.inventory.read_text())
-    del inventory["all"]["vars"]["ansible_connection"]
-    site.inventory.write_text(json.dumps(inventory))
+    with changed(site.inventory) as inventory:
+        del inventory["all"]["vars"]["ansible_connection"]
     run = site.run("handle_events", "-c", "local", handle_events_wait=False)
     assert run.status == 0 and list(run.about["unread"]) == ["web2"], run.output
     assert re.search(r"TASK \[Set how machines are reached .*\n.*\(item=lb1\)", run.output), run.output
@@ -265,7 +249,7 @@ def test_the_preset_approves_with_the_host_in_rotation(site):
     event_id = site.simulator.post_event(EventType="Freeze", Resources=["web1"], DurationInSeconds=2)
     run = site.run(handle_events_wait=False, graceful_azure_rules="azure_sample")
     assert run.status == 0, run.output
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.simulator.approvers(event_id) == ["web1"]
     assert site.admin_states() == {"web1": "ready", "web2": "ready"}
 
 
@@ -283,8 +267,7 @@ def test_an_event_without_notice(site):
 
 def test_an_empty_body_in_mid_impact_brings_nobody_back(tmp_path):
     """Where no other target shows the event."""
-    site = Site(tmp_path, names=("web1",))
-    try:
+    with contextlib.closing(Site(tmp_path, names=("web1",))) as site:
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], EventStatus="Started", ImpactSeconds=None, SettleSeconds=0)
         process = site.start("handle_events", graceful_azure_min_in_service=0)
         site.await_state("web1", "drain")
@@ -298,8 +281,6 @@ def test_an_empty_body_in_mid_impact_brings_nobody_back(tmp_path):
         run = site.finish(process)
         assert run.status == 0 and "empty body" in run.output, run.output
         assert run.event(event_id)["hosts"]["web1"]["state"] == "restored" and site.admin_states()["web1"] == "ready"
-    finally:
-        site.close()
 
 
 def test_a_stranger_in_the_event(site):
@@ -368,7 +349,7 @@ def test_watch_waits_for_an_event(site):
 def test_holds_warns_of_an_impact_that_may_come(site):
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
     process = site.start("handle_events")
-    until(lambda: site.simulator.event(event_id)["EventStatus"] == "Started", 60, "the approval")
+    site.simulator.wait_for(event_id, "Started", 60)
     site.kill(process)
     shown = site.run("holds")
     assert f"Reboot {event_id} has started: the impact may come at any time, so leave the host out." in shown.output, shown.output
@@ -402,8 +383,7 @@ def test_holds_shows_and_releases(site):
 @pytest.mark.long
 def test_a_task_of_the_users_that_cannot_reach_its_machine_is_not_done(site):
     tasks = site.folder / "before.yml"
-    there = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
-    reach = {"name": "Tell the cluster", "ansible.builtin.ping": {}, "vars": there}
+    reach = {"name": "Tell the cluster", "ansible.builtin.ping": {}, "vars": UNREACHABLE}
     tasks.write_text(json.dumps([reach, {"name": "It is told", "ansible.builtin.set_fact": {"graceful_azure_done": True}}]))
     site.write_inventory(web1={"graceful_azure_duties": site.duties({"type": "tasks", "out": str(tasks)})})
     first, second = (site.simulator.post_event(EventType="Reboot", Resources=[name], **SHORT) for name in ("web1", "web2"))
@@ -499,9 +479,8 @@ def test_holds_of_another_haproxy_and_through_another_socket(site, tmp_path):
             run_module("haproxy_hold", dict(held, socket=haproxy.socket))
         assert len(site.records()) == 2
         os.link(site.haproxy.socket, str(tmp_path / "proxy" / "again.sock"))
-        inventory = json.loads(site.inventory.read_text())
-        inventory["all"]["children"]["web"]["vars"]["graceful_azure_duties"] = site.duties(socket=str(tmp_path / "proxy" / "again.sock"))
-        site.inventory.write_text(json.dumps(inventory))
+        with changed(site.inventory) as inventory:
+            inventory["all"]["children"]["web"]["vars"]["graceful_azure_duties"] = site.duties(socket=str(tmp_path / "proxy" / "again.sock"))
         run = site.run("holds", holds_release=True)
         assert run.status == 0, run.output
         assert site.admin_states()["web1"] == "ready" and second.flags("www", "web1")[0] == 8
@@ -680,7 +659,7 @@ def test_the_hold_for_a_vm_that_is_gone_for_good(site):
     site.simulator.post_event(EventType="Terminate", Resources=["web1"])
     site.run(handle_events_wait=False)
     assert site.admin_states() == {"web1": "drain", "web2": "ready"}
-    site.write_inventory(web1={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9})
+    site.write_inventory(web1=UNREACHABLE)
     shown = site.run("holds")
     assert "HAProxy server www/web1" in shown.output and "cannot be reached" not in shown.output
     refused = site.run("holds", holds_release=True)
@@ -699,9 +678,8 @@ def test_the_hold_for_a_vm_that_has_left_the_inventory(four):
     for name in ("web1", "web4"):
         held = {"server": name, "event_ids": ["E1"], "reason": "{{ 7 * 7 }}", "state_dir": str(four.folder / "state" / "lb1")}
         run_module("haproxy_hold", dict(held, socket=four.haproxy.socket))
-    inventory = json.loads(four.inventory.read_text())
-    del inventory["all"]["children"]["web"]["hosts"]["web4"]
-    four.inventory.write_text(json.dumps(inventory))
+    with changed(four.inventory) as inventory:
+        del inventory["all"]["children"]["web"]["hosts"]["web4"]
     refused = four.run("holds", holds_release=True, holds_servers=["web4", "web9", "web1"])
     assert refused.status != 0 and "{{ 7 * 7 }}" in refused.output
     assert refused.output.count("No host of the inventory: ") == 1, refused.output
@@ -718,11 +696,7 @@ def test_the_hold_for_a_vm_that_has_left_the_inventory(four):
 
 @pytest.mark.long
 def test_one_of_two_balancers_cannot_be_reached(site):
-    site.write_inventory(
-        balancers=("lb1", "lb2"),
-        lb2={"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9},
-        web2={"graceful_azure_duties": site.duties()},
-    )
+    site.write_inventory(balancers=("lb1", "lb2"), lb2=UNREACHABLE, web2={"graceful_azure_duties": site.duties()})
     first = site.simulator.post_event(EventType="Reboot", Resources=["web1"])
     second = site.simulator.post_event(EventType="Freeze", Resources=["web2"], **SHORT)
     run = site.run(handle_events_timeout=patient(45), graceful_azure_min_in_service=0)
@@ -747,7 +721,7 @@ def test_a_host_behind_two_balancers_in_a_row(site, tmp_path):
         site.write_inventory({"graceful_azure_duties": [outer, *site.duties()]}, balancers=("lb1", "edge"))
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=0)
         process = site.start("handle_events", handle_events_timeout=patient(200))
-        until(lambda: site.simulator.event(event_id)["History"][-1]["Status"] == "Started", 40, "the start")
+        site.simulator.wait_for(event_id, "Started", 40)
         assert site.admin_states() == {"web1": "drain", "web2": "ready"}
         assert (edge.flags("shop", "shop_web1")[0], edge.flags("shop", "shop_web2")[0]) == (8, 0)
         held = site.run("holds")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,16 +20,15 @@ import pytest
 from graceful_azure_watcher.hold import FastHold
 
 from tests.support import load
-from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
-from tests.support.inventory import LOCAL, state_dir, web_host
+from tests.support.inventory import LOCAL, changed, state_dir, web_host
 from tests.support.meanwhile import Meanwhile
+from tests.support.own_steps import write_switch
 from tests.support.patience import patient, until
-from tests.support.playbook import ansible_settings
 from tests.support.processes import Processes, await_requests, forget_records
 from tests.support.simulator import SHORT
 from tests.support.site import BehindHaproxy, until_said
-from tests.support.web import Web
+from tests.support.web import SwitchedWeb
 from tests.support.world import PROBED_PROGRAM, reserve_port
 
 pytestmark = pytest.mark.timeout(300)
@@ -218,26 +216,11 @@ def test_what_is_handed_over_first_may_make_the_answer_fail(make_site):
     """As a member of Patroni that leads no more answers the probe with 503. It has passed before, so the url is the right one."""
     site = make_site()
     standby, file = site.folder / "standby", site.file("web1")
-    for name, state in (("out", "touch"), ("back", "absent")):
-        (site.folder / f"{name}.yml").write_text(
-            f"- ansible.builtin.file: {{path: {standby}, state: {state}}}\n- ansible.builtin.set_fact: {{graceful_azure_done: true}}\n"
-        )
-
-    class Role(Web):
-        @property
-        def status(self):
-            return 503 if standby.exists() or file.exists() else 200
-
-        @status.setter
-        def status(self, _status):
-            pass
-
-    with contextlib.closing(Role("HTTP/1.0")) as role:
+    with contextlib.closing(SwitchedWeb(standby, file)) as role:
         site.write(web1={"url": f"http://127.0.0.1:{role.port}/"})
-        inventory = json.loads(site.inventory.read_text())
-        leader = {"type": "tasks", "name": "leader", **{name: str(site.folder / f"{name}.yml") for name in ("out", "back")}}
-        inventory["all"]["children"]["web"]["hosts"]["web1"]["graceful_azure_duties"].insert(0, leader)
-        site.inventory.write_text(json.dumps(inventory))
+        leader = {"type": "tasks", "name": "leader", **write_switch(site.folder, standby)}
+        with changed(site.inventory) as inventory:
+            inventory["all"]["children"]["web"]["hosts"]["web1"]["graceful_azure_duties"].insert(0, leader)
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         run = site.run(handle_events_timeout=patient(60))
     assert run.status == 0 and run.event(event_id)["outcome"] == "completed", run.output
@@ -250,35 +233,21 @@ def test_what_is_handed_over_first_may_make_the_answer_fail(make_site):
 def test_the_fast_path_of_the_watcher_may_have_made_the_answer_fail(make_site):
     """As docs/one-vm.md has it: by a file of its own, before there is a run."""
     site = make_site()
-    flag = site.folder / "out-at-once"
-    site.write(web1={"file": str(site.folder / "another")})
-    inventory = json.loads(site.inventory.read_text())
-    web1 = inventory["all"]["children"]["web"]["hosts"]["web1"]
-
-    class Health(Web):
-        @property
-        def status(self):
-            return 503 if flag.exists() or (site.folder / "another").exists() else 200
-
-        @status.setter
-        def status(self, _status):
-            pass
-
-    with contextlib.closing(Health("HTTP/1.0")) as health:
-        web1["graceful_azure_duties"][0]["url"] = f"http://127.0.0.1:{health.port}/"
-        site.inventory.write_text(json.dumps(inventory))
+    flag, another = site.folder / "out-at-once", site.folder / "another"
+    with contextlib.closing(SwitchedWeb(flag, another)) as health:
+        site.write(web1={"file": str(another), "url": f"http://127.0.0.1:{health.port}/"})
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], **SHORT)
         flag.touch()
         fast = FastHold(state_dir(site.folder, "web1")["graceful_azure_state_dir"])
         fast.write([event_id], True, [{"event_id": event_id, "event_type": "Reboot", "resources": ["web1"]}])
         process = site.start("handle_events", handle_events_timeout=patient(40))
-        until(lambda: process.poll() is not None or site.simulator.event(event_id)["History"][-1]["Status"] == "Completed", 60)
+        until(lambda: process.poll() is not None or "Completed" in site.simulator.statuses(event_id), 60)
         flag.unlink()
         fast.write([], False, [])
         run = site.finish(process)
     assert run.status == 0 and len(site.simulator.event(event_id)["Approvals"]) == 1, run.output
     assert "was not seen to pass" not in run.output and "until it has passed" not in run.output, run.output
-    assert not (site.folder / "another").exists()
+    assert not another.exists()
 
 
 # The plan alone: tests/unit/plugins/plugin_utils/test_plan_health_probe.py.
@@ -342,7 +311,7 @@ def test_a_run_that_was_killed_is_continued(make_site):
     site.kill(killed)
     run = site.run()
     assert run.status == 0 and run.event(event_id)["hosts"]["web1"]["state"] == "restored", run.output
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.simulator.approvers(event_id) == ["web1"]
     assert not site.fails("web1") and site.records() == []
 
 
@@ -352,11 +321,9 @@ def run_roles(site, direction, roles, *options):
     given = {"load_balancer_state": direction, **{f"{name}_event_ids": ["drill"] for name in roles}}
     tasks = [{"ansible.builtin.include_role": {"name": f"graceful.azure.{role}"}, "vars": given} for role in roles]
     playbook.write_text(json.dumps([{"hosts": "web1", "gather_facts": False, "tasks": tasks}]))
-    command = ["ansible-playbook", "-i", str(site.inventory), str(playbook), *options]
-    environment = dict(os.environ, **ansible_settings(site.folder))
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=str(BUILD), check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+    run = site.run(str(playbook), *options)
+    assert run.status == 0, run.output
+    return " ".join(run.output.split())
 
 
 # test_roles_nginx.py and test_roles_azure.py have the roles alone behind other balancers.
@@ -438,12 +405,11 @@ def test_a_rehearsal_waits_for_who_is_just_back_and_ends_if_another_one_fails(ma
 )
 def test_a_probe_and_a_haproxy_in_a_row(make_site, check, peers, state):
     site = make_site(check=check)
-    content = json.loads(site.inventory.read_text())
-    for name, host in content["all"]["children"]["web"]["hosts"].items():
-        (probe,) = host["graceful_azure_duties"]
-        host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name, state=state)]
-    content["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
-    site.inventory.write_text(json.dumps(content))
+    with changed(site.inventory) as inventory:
+        for name, host in inventory["all"]["children"]["web"]["hosts"].items():
+            (probe,) = host["graceful_azure_duties"]
+            host["graceful_azure_duties"] = [{**probe, **peers}, *site.duties(server=name, state=state)]
+        inventory["all"]["children"]["balancers"] = {"hosts": {"lb1": state_dir(site.folder, "lb1")}}
     event_id = site.simulator.post_event(EventType="Reboot", Resources=["web1"], ImpactSeconds=None, SettleSeconds=1)
     process = site.start("handle_events")
     site.simulator.wait_for(event_id, "Started", 90)

@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.graceful.azure.plugins.module_utils._helper import PREFIX
 from ansible_collections.graceful.azure.plugins.plugin_utils._helper import PLACES
 
-from tests.support.checkout import ROOT
+from tests.support.checkout import ROOT, copy_files
 from tests.support.meanwhile import Meanwhile
 from tests.support.needs import FAR_HOST
 from tests.support.patience import patient, until
@@ -193,9 +193,7 @@ def test_without_a_helper_each_request_is_a_module(bed, way):
 def test_the_code_of_another_version_is_not_asked(bed):
     """What is sent to machines is changed in mid-run."""
     collection = bed.folder / "ansible_collections" / "graceful" / "azure"
-    collection.mkdir(parents=True)
-    shutil.copytree(ROOT / "plugins", collection / "plugins", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "galaxy.yml", collection)
+    copy_files(collection, ("galaxy.yml", "plugins"))
     changed = {"name": "changed", "ansible.builtin.shell": f"echo >>{collection}/plugins/module_utils/_proc.py"}
     environment = {"ANSIBLE_COLLECTIONS_PATH": str(bed.folder)}
     done = bed.run([ask("first"), ask("second"), changed, ask("third"), ask("fourth")], environment=environment)
@@ -260,17 +258,14 @@ class Seen(Meanwhile):
 @pytest.mark.parametrize("is_wanted", [pytest.param(True, marks=pytest.mark.long), False])
 def test_a_run_comes_to_the_same_with_helpers_and_without(bed, is_wanted):
     """At its end the machines are told, so that nothing of it stays there."""
-    site = Site(bed.folder)
-    site.write_inventory(**{name: {"graceful_azure_helper": is_wanted} for name in (*site.names, "lb1")})
-    try:
+    with contextlib.closing(Site(bed.folder)) as site:
+        site.write_inventory(**{name: {"graceful_azure_helper": is_wanted} for name in (*site.names, "lb1")})
         with Seen(bed) as seen:
             run = site.see_a_reboot_through()
         assert "starts Python anew" not in run.output
         # Of each host, and of the machine of HAProxy.
         assert len(seen.leaders) == (3 if is_wanted else 0)
         until(bed.is_clean, 2, "the end of the helpers")
-    finally:
-        site.close()
 
 
 # -- over ssh ----------------------------------------------------------------------------------------------------------------------------------------
@@ -292,8 +287,7 @@ class TestSudo:
 
     def run(self, bed, host, pipelining, tasks, **variables):
         told = dict(host.variables, ansible_pipelining=pipelining, **variables)
-        done = bed.run(tasks, bed.playbook({"far": told}))
-        return done
+        return bed.run(tasks, bed.playbook({"far": told}))
 
     def test_the_user_who_logs_in(self, bed, host, pipelining):
         done = self.run(bed, host(""), pipelining, [ask("first"), ask("second", "tell"), FAREWELL])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import threading
@@ -66,7 +67,7 @@ def test_a_reboot_is_seen_through(site):
     assert run.status == 0, run.output
     assert run.event(event_id)["outcome"] == "completed"
     assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
-    assert [approval["Vm"] for approval in site.simulator.event(event_id)["Approvals"]] == ["web1"]
+    assert site.simulator.approvers(event_id) == ["web1"]
     assert site.nginx.configuration.read_bytes() == site.found
     assert site.records() == []
 
@@ -147,8 +148,7 @@ def test_a_mistake_in_the_configuration_is_told_and_nothing_is_changed(site):
 
 
 def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
-    site = NginxSite(tmp_path, literal=True)
-    try:
+    with contextlib.closing(NginxSite(tmp_path, literal=True)) as site:
         event_id = site.simulator.post_event(EventType="Reboot", Resources=["web2"], ImpactSeconds=600)
         checked = site.run("handle_events", "--check")
         assert checked.status != 0
@@ -158,5 +158,3 @@ def test_an_address_without_an_upstream_is_told_before_the_event(tmp_path):
         assert site.is_out("web2"), "it goes out of what it can go out of"
         assert f"{site.literal} in {site.nginx.configuration}, line " in run.output
         assert site.simulator.event(event_id)["Approvals"] == []
-    finally:
-        site.close()

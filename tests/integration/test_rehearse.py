@@ -9,51 +9,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 
 import pytest
 
-from tests.support.meanwhile import Meanwhile
-from tests.support.patience import patient, until
+from tests.support.patience import until
 from tests.support.processes import commands
 from tests.support.receiver import Receiver
-from tests.support.site import Site
+from tests.support.site import FrontClients
 from tests.support.world import reserve_port
 
 # A run of seconds takes minutes where the machine has much else to do.
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(name="site")
-def make_site(tmp_path, monkeypatch):
-    # What the hosts keep for a rehearsal is the test's own.
+@pytest.fixture(autouse=True)
+def have_own_temporary(tmp_path, monkeypatch):
+    """What the hosts keep for a rehearsal is the test's own."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    site = Site(tmp_path)
-    yield site
-    site.close()
-
-
-class Clients(Meanwhile):
-    """Ask through HAProxy, one request after the other."""
-
-    def __init__(self, front):
-        super().__init__()
-        self._front = front
-        self.asked, self.lost = 0, []
-
-    def _run(self):
-        while not self._ends.wait(0.05):
-            try:
-                with socket.socket(socket.AF_UNIX) as client:
-                    client.settimeout(patient(10))
-                    client.connect(self._front)
-                    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                    answer = client.recv(65536)
-                if not re.match(rb"HTTP/1\.\d 200 ", answer):
-                    self.lost.append(answer)
-            except OSError as error:
-                self.lost.append(error)
-            self.asked += 1
 
 
 def simulators(site):
@@ -78,7 +50,7 @@ def test_a_rehearsal_loses_nothing_and_gives_everything_back(site, names):
     assert site.admin_states() == dict.fromkeys(site.names, "ready")
     assert not (site.folder / "state").exists(), run.output
 
-    with Clients(f"{site.folder}/proxy/front.sock") as clients, Receiver() as receiver:
+    with FrontClients(f"{site.folder}/proxy/front.sock") as clients, Receiver() as receiver:
         site.write_inventory({"handle_events_notify": [{"url": f"json://127.0.0.1:{receiver.port}/"}]})
         run = site.run("rehearse", target=",".join(names))
         assert run.status == 0, run.output

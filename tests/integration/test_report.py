@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -96,8 +97,8 @@ def test_a_run_that_is_killed_and_the_one_after_it(site):
 @pytest.mark.long
 def test_a_run_in_which_not_all_goes_well(tmp_path):
     """docs/report.md shows pictures of this report."""
-    site = Site(tmp_path, ("web1", "web2", "web3", "web4"), {"graceful_azure_drain_timeout": 12, "graceful_azure_restore_timeout": 15})
-    try:
+    waits = {"graceful_azure_drain_timeout": 12, "graceful_azure_restore_timeout": 15}
+    with contextlib.closing(Site(tmp_path, ("web1", "web2", "web3", "web4"), waits)) as site:
         lasts = {"ImpactSeconds": 6, "SettleSeconds": 3}
         well = site.simulator.post_event(EventType="Reboot", Resources=["web1"], Description="Virtual machine is going to be restarted.", **lasts)
         # A client of web2 never ends, and the event comes at NotBefore.
@@ -108,7 +109,7 @@ def test_a_run_in_which_not_all_goes_well(tmp_path):
         broken = site.simulator.post_event(EventType="Redeploy", Resources=["web3"], **lasts)
         until(lambda: site.simulator.event(broken)["Approvals"], 60, "web3 approved")
         site.listeners["web3"].status = 503  # it does not survive the move
-        until(lambda: site.simulator.event(busy)["History"][-1]["Status"] == "Started", 60, "web2 is hit")
+        site.simulator.wait_for(busy, "Started", 60)
         client.close()
         run = site.finish(process)
         assert run.status != 0, run.output
@@ -124,8 +125,6 @@ def test_a_run_in_which_not_all_goes_well(tmp_path):
         }
         said = {name: " ".join(told["reason"] for state in states for told in state["reasons"]) for name, states in hosts.items()}
         assert "not drained in time (on_drain_timeout: hold)" in said["web2"] and "not restored within 15 s" in said["web3"], said
-    finally:
-        site.close()
 
 
 @pytest.mark.parametrize(

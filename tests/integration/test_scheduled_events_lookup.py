@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
-from tests.support.checkout import ROOT
+from tests.support.checkout import copy_files
 from tests.support.playbook import Playbook
 from tests.support.simulator import Simulator
 
@@ -37,9 +35,7 @@ def environment(simulator, tmp_path_factory):
     """Ansible with a copy of the collection in which the simulator stands for 169.254.169.254, which no test asks."""
     folder = tmp_path_factory.mktemp("collections")
     copy = folder / "ansible_collections" / "graceful" / "azure"
-    copy.mkdir(parents=True)
-    for name in ("galaxy.yml", "meta", "plugins"):
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy / name)
+    copy_files(copy, ("galaxy.yml", "meta", "plugins"))
     fragment = copy / "plugins" / "doc_fragments" / "_imds.py"
     text = fragment.read_text()
     assert text.count("default: http://169.254.169.254") == 1

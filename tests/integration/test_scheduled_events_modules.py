@@ -72,7 +72,7 @@ def test_an_event_from_announcement_to_its_end(run, simulator):
     assert done["nothing"]["events"] == []
     assert done.status == 0
     assert len(simulator.requests(method="POST")) == 1
-    assert [approval["Vm"] for approval in simulator.event(event_id)["Approvals"]] == ["vm-1"]
+    assert simulator.approvers(event_id) == ["vm-1"]
 
 
 def test_events_of_other_hosts(run, simulator):

@@ -7,17 +7,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 
 import pytest
 import yaml
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.needed import HEALTH_ACTIONS
 from ansible_collections.graceful.azure.plugins.plugin_utils._platforms.windows_modules import CALLS, MODULES
 
-from tests.support.checkout import BUILD, ROOT
-from tests.support.patience import patient
+from tests.support.checkout import BUILD, ROOT, must_pass
 from tests.support.playbook import ansible_settings
 from tests.support.simulator import Simulator
 from tests.support.windows.inventory import fetch_collections, shape, surroundings, variables
@@ -35,17 +32,9 @@ def accept(folder, host, simulator):
     report = "report.json"
     urls = {"accept_windows_imds_url": simulator.urls["win1"], "accept_windows_control_url": simulator.control}
     given = {"target": "all", "accept_windows_report": report, **urls}
-    done = subprocess.run(
-        ["ansible-playbook", "-i", inventory, "graceful.azure.accept_windows", "-e", json.dumps(given)],
-        env={**os.environ, **ansible_settings(folder), **surroundings(), "PWD": str(folder)},
-        cwd=BUILD,
-        capture_output=True,
-        text=True,
-        timeout=patient(110),
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout, json.loads((folder / report).read_text())
+    command = ("ansible-playbook", "-i", inventory, "graceful.azure.accept_windows", "-e", json.dumps(given))
+    said = must_pass(*command, env={**ansible_settings(folder), **surroundings(), "PWD": str(folder)}, cwd=BUILD)
+    return said, json.loads((folder / report).read_text())
 
 
 @pytest.fixture(name="calls", scope="module")

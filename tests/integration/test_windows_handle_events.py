@@ -13,15 +13,12 @@ import pytest
 from tests.support.checkout import BUILD
 from tests.support.patience import patient
 from tests.support.simulator import SHORT
-from tests.support.windows.inventory import fetch_collections, shape, surroundings
+from tests.support.windows.inventory import shape
 from tests.support.windows.mixed import OFF_DUTY, ON_DUTY, Mixed
 
 
 @pytest.fixture
-def mixed(tmp_path, monkeypatch):
-    fetch_collections()
-    for name, value in surroundings().items():
-        monkeypatch.setenv(name, value)
+def mixed(tmp_path):
     found = Mixed(tmp_path)
     yield found
     found.close()
@@ -64,9 +61,9 @@ def test_check_mode_shows_the_plan_and_sends_nothing(mixed):
     mixed.check_nothing_is_left()
 
 
-def test_what_the_controller_lacks_is_told_before_the_first_pass(mixed, monkeypatch):
+def test_what_the_controller_lacks_is_told_before_the_first_pass(mixed):
     mixed.write(graceful_azure_platform="windows")
-    monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(BUILD / "collections"))
+    mixed.site.environment["ANSIBLE_COLLECTIONS_PATH"] = str(BUILD / "collections")
     run = mixed.site.run()
     assert run.status != 0
     assert "win1, win2: the controller has no ansible.windows" in run.output and "win1, win2: the controller has no microsoft.iis" in run.output

@@ -10,18 +10,14 @@ import pytest
 
 from tests.matrix import environments
 from tests.support.simulator import SHORT
-from tests.support.windows.inventory import fetch_collections, surroundings
 from tests.support.windows.mixed import OFF_DUTY, Mixed
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(environments.MAKE_SECONDS + 300)]
 
 
 @pytest.mark.parametrize("core", environments.CORES)
-def test_an_event_of_both_kinds_of_hosts(tmp_path, monkeypatch, core):
+def test_an_event_of_both_kinds_of_hosts(tmp_path, core):
     programs = environments.core(core)
-    fetch_collections()
-    for name, value in surroundings().items():
-        monkeypatch.setenv(name, value)
     mixed = Mixed(tmp_path, python=programs / "python", programs=programs)
     try:
         event_id = mixed.simulator.post_event(EventType="Reboot", Resources=["web1", "win1"], **SHORT)

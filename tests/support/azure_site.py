@@ -18,10 +18,12 @@ ADDRESS = {"web1": "a", "web2": "d"}
 class AzureSite(Site):
     """The site with a pool of Azure in place of its HAProxy. web1 has no state there, and web2 has Up."""
 
-    def __init__(self, folder, azure, **more):
+    def __init__(self, folder):
         super().__init__(folder)
-        self.azure = azure
-        self.write(**more)
+        self._stack = contextlib.ExitStack()
+        self.azure = self._stack.enter_context(stand_in(folder))
+        self.environment = self.azure.environment()
+        self.write()
 
     def write(self, duties=None, own=(), of_hosts=(), **more):
         """``duties``: what the hosts hand over, by default the address in the pool, with ``more`` options. ``own``: the addresses of hosts. ``of_hosts``:
@@ -47,13 +49,6 @@ class AzureSite(Site):
     def requests(self, method):
         return [each for each in self.asked() if each["Method"] == method]
 
-
-@contextlib.contextmanager
-def azure_site(folder, monkeypatch):
-    with stand_in(folder) as azure:
-        azure.log_in(monkeypatch)
-        site = AzureSite(folder, azure)
-        try:
-            yield site
-        finally:
-            site.close()
+    def close(self):
+        super().close()
+        self._stack.close()

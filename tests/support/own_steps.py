@@ -30,6 +30,19 @@ def write_example(folder, example, here=None):
         path.write_text(text)
 
 
+def write_switch(folder, switch):
+    """Task files that make a file on web1 and take it away again: their paths as a duty has them."""
+    paths = {}
+    for way, state in (("out", "touch"), ("back", "absent")):
+        path = folder / f"{way}.yml"
+        path.write_text(
+            f"- ansible.builtin.file: {{path: '{switch}', state: {state}}}\n  when: inventory_hostname == 'web1'\n"
+            "- ansible.builtin.set_fact: {graceful_azure_done: true}\n"
+        )
+        paths[way] = str(path)
+    return paths
+
+
 class OwnFiles:
     """The task files of an example, run on web1 one at a time, as the roles run them. C(machines): more variables of web1, and other machines."""
 

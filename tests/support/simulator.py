@@ -114,6 +114,10 @@ class Control:
         """What the event has been, in order."""
         return [entry["Status"] for entry in self.event(event_id)["History"]]
 
+    def approvers(self, event_id):
+        """The VMs that have approved it, each as often as it has."""
+        return [approval["Vm"] for approval in self.event(event_id)["Approvals"]]
+
     def start(self, event_id):
         return self._move(event_id, "start")
 

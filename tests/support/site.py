@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 
 from tests.support.checkout import BUILD
 from tests.support.haproxy import Haproxy
 from tests.support.inventory import LOCAL, behind_haproxy, state_dir, web_host, write_inventory
+from tests.support.meanwhile import Meanwhile
 from tests.support.patience import patient, until
 from tests.support.playbook import ansible_settings, run_facts
 from tests.support.processes import kill_all
@@ -49,6 +52,7 @@ class Playbooks:
         self.names = list(names)
         self.inventory = folder / inventory
         self.program = str(programs / "ansible-playbook") if programs else "ansible-playbook"
+        self.environment = {}  # what runs have besides that of this process
         self.processes = []
         self.simulator = Simulator(self.names)
 
@@ -57,7 +61,7 @@ class Playbooks:
         name = playbook if os.sep in playbook else f"graceful.azure.{playbook}"
         command = [self.program, "-i", str(self.inventory), name, *arguments]
         command += ["-e", json.dumps(dict({"target": "web", "handle_events_timeout": patient(60)}, **variables))]
-        environment = dict(os.environ, ANSIBLE_SHOW_CUSTOM_STATS="1", **ansible_settings(self.folder))
+        environment = {**os.environ, "ANSIBLE_SHOW_CUSTOM_STATS": "1", **ansible_settings(self.folder), **self.environment}
         with log.open("w", encoding="utf-8") if log else contextlib.nullcontext(subprocess.PIPE) as stdout:
             process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.STDOUT, text=True, env=environment, cwd=str(BUILD), start_new_session=True)
         self.processes.append(process)
@@ -145,7 +149,7 @@ class Site(BehindHaproxy):
         assert run.status == 0, run.output
         assert run.event(event_id)["outcome"] == "completed"
         assert {name: said["state"] for name, said in run.event(event_id)["hosts"].items()} == {"web1": "restored"}
-        assert [approval["Vm"] for approval in self.simulator.event(event_id)["Approvals"]] == ["web1"]
+        assert self.simulator.approvers(event_id) == ["web1"]
         assert self.admin_states() == dict.fromkeys(self.names, "ready")
         assert self.records() == []
         return run
@@ -154,6 +158,29 @@ class Site(BehindHaproxy):
         super().close()
         for listener in self.listeners.values():
             listener.close()
+
+
+class FrontClients(Meanwhile):
+    """Ask HAProxy at a Unix socket, one request after the other. C(more): more of the head of each request."""
+
+    def __init__(self, front, more=""):
+        super().__init__()
+        self._front, self._request = front, f"GET / HTTP/1.1\r\nHost: x\r\n{more}Connection: close\r\n\r\n".encode()
+        self.asked, self.lost = 0, []
+
+    def _run(self):
+        while not self._ends.wait(0.05):
+            try:
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.settimeout(patient(10))
+                    client.connect(self._front)
+                    client.sendall(self._request)
+                    answer = client.recv(65536)
+                if not re.match(rb"HTTP/1\.\d 200 ", answer):
+                    self.lost.append(answer)
+            except OSError as error:
+                self.lost.append(error)
+            self.asked += 1
 
 
 def until_said(process, text):

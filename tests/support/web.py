@@ -36,3 +36,19 @@ class Web(Serving):
         server = Server(Answer, port)
         self.port = server.server_port
         self.serve(server)
+
+
+class SwitchedWeb(Web):
+    """One whose answer fails as long as one of these files is there."""
+
+    def __init__(self, *files):
+        self.files = files
+        super().__init__("HTTP/1.0")
+
+    @property
+    def status(self):
+        return 503 if any(file.exists() for file in self.files) else 200
+
+    @status.setter
+    def status(self, value):
+        assert value == 200

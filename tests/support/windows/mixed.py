@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from tests.support.site import Site
-from tests.support.windows.inventory import variables
+from tests.support.windows.inventory import fetch_collections, surroundings, variables
 from tests.support.windows.model import ModelledHost
 
 STATE_DIR = r"%ProgramData%\graceful_azure"
@@ -45,7 +45,9 @@ class Mixed:
     """The site, its Windows hosts, and what Azure does to them when an event starts."""
 
     def __init__(self, folder, **of_site):
+        fetch_collections()
         self.site = Site(folder, NAMES, **of_site)
+        self.site.environment = surroundings()
         self.hosts = {name: make_host(folder / name) for name in NAMES if name.startswith("win")}
         self.simulator = self.site.simulator
         self.write()
