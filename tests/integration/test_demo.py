@@ -12,13 +12,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.checkout import ROOT
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.processes import command_of, descendants, start_of
 
 pytestmark = pytest.mark.timeout(400)
@@ -48,11 +47,8 @@ class Demo:
         return self.screen.read_text(encoding="utf-8")
 
     def until(self, words):
-        deadline = time.monotonic() + patient(180)
-        while words not in self.text():
-            assert self.process.poll() is None, self.text()
-            assert time.monotonic() < deadline, self.text()
-            time.sleep(0.1)
+        until(lambda: words in self.text() or self.process.poll() is not None, 180, self.text, 0.1)
+        assert words in self.text(), self.text()
 
 
 @pytest.fixture
@@ -72,13 +68,8 @@ def start(tmp_path):
         shutil.rmtree(demo.temporary)
 
 
-def all_gone(processes):
-    deadline = time.monotonic() + patient(10)
-    while any(start_of(pid) == started for pid, started in processes.items()):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+def await_end(processes):
+    until(lambda: not any(start_of(pid) == started for pid, started in processes.items()), 10, "the end of what it has started")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +93,7 @@ def test_interrupted_in_the_middle_of_an_event(start, inherited):
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(patient(60)) == 130
     assert "Traceback" not in demo.text()
-    assert all_gone(processes)
+    await_end(processes)
     assert list(demo.temporary.iterdir()) == []
 
 
@@ -117,7 +108,7 @@ def test_two_side_by_side_one_of_them_killed(start, tmp_path):
     first.process.kill()
     first.process.wait(patient(10))
     # Servers, HAProxy, simulator and load go with it; the playbook ends when it finds nobody to talk to.
-    assert all_gone(ours)
+    await_end(ours)
     second.until("web1 set to drain")
     second.process.terminate()
     assert second.process.wait(patient(60)) == 130

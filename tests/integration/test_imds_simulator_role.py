@@ -14,12 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 
 import pytest
 
-from tests.support.patience import patient
+from tests.support.patience import patient, until
 from tests.support.ports import accepts, free_port
+from tests.support.simulator import Control
 
 PLAYBOOK = [
     {
@@ -71,9 +71,7 @@ class Role:
         return int((self.directory / "imds_simulator.pid").read_text())
 
     def events(self):
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://127.0.0.1:{self.ports[2]}/events", timeout=5) as answer:
-            return [event["EventId"] for event in json.load(answer)]
+        return [event["EventId"] for event in Control(f"http://127.0.0.1:{self.ports[2]}").events()]
 
     def listens(self):
         return [port for port in self.ports if accepts(port)]
@@ -128,8 +126,7 @@ def test_started_changed_killed_and_stopped(role):
 
     # Killed: its pid file stays, with a number that another process may bear now.
     os.kill(role.pid(), signal.SIGKILL)
-    while role.listens():
-        time.sleep(0.02)
+    until(lambda: not role.listens(), 10, pause=0.02)
     (role.directory / "imds_simulator.pid").write_text(f"{os.getpid()}\n")
     assert role(scenario="hardware-failure", options=["--time-scale", 0]) > 0
     assert role.listens() == role.ports

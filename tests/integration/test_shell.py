@@ -37,16 +37,18 @@ def make_temporary():
     yield folder
     for pid in marked(str(folder)):
         kill(pid)
-    until(lambda: not list(marked(str(folder))), 10, "the end of what it has started")
+    await_end(folder)
     shutil.rmtree(folder)
 
 
-def left(temporary):
-    """The processes and files that are left a moment after the end."""
-    deadline = time.monotonic() + patient(10)
-    while (processes := list(marked(str(temporary)))) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return processes + list(temporary.iterdir())
+def await_end(temporary):
+    until(lambda: not list(marked(str(temporary))), 10, "the end of what it has started")
+
+
+def nothing_is_left(temporary):
+    """No process, a moment after the end, and no file."""
+    await_end(temporary)
+    return not list(temporary.iterdir())
 
 
 def run(tmp_path, temporary, commands):
@@ -73,7 +75,7 @@ def test_commands_from_a_pipe(tmp_path, temporary):
     assert str(Path(sys.executable).with_name("ansible-playbook")) in said
     assert "E1" in said and "Scheduled" in said
     assert Path(said.splitlines()[-1]) == tmp_path / "shell" / "inventory.yml"
-    assert left(temporary) == []
+    assert nothing_is_left(temporary)
 
 
 def test_a_server_that_cannot_be_started_again_is_told_and_the_shell_goes_on(tmp_path, temporary):
@@ -84,7 +86,7 @@ def test_a_server_that_cannot_be_started_again_is_told_and_the_shell_goes_on(tmp
     assert status == 7, output
     assert output.count(f"shell: web1 does not run and was not started again, see {log}") == 1
     assert output.endswith("goes on\n")
-    assert left(temporary) == []
+    assert nothing_is_left(temporary)
 
 
 @pytest.mark.long
@@ -103,7 +105,7 @@ def test_what_the_text_says_to_type_handles_an_event(tmp_path, temporary):
     held, said = output.split("one pass: done\n")[1].split("to its end: done\n")
     assert "web1: HAProxy server web/web1 on balancer" in held and "Nothing is held for web2." in held
     assert "Completed" in said and "Nothing is held for web1." in said
-    assert left(temporary) == []
+    assert nothing_is_left(temporary)
 
 
 class Terminal:
@@ -143,7 +145,7 @@ def test_in_a_terminal(tmp_path, temporary):
     terminal.until("exit\r\n")
     assert terminal.status() == 0
     os.close(terminal.terminal)
-    assert left(temporary) == []
+    assert nothing_is_left(temporary)
 
 
 def test_a_terminal_that_is_closed(tmp_path, temporary):
@@ -153,4 +155,4 @@ def test_a_terminal_that_is_closed(tmp_path, temporary):
     assert len(descendants(terminal.pid)) >= 7
     os.close(terminal.terminal)
     assert terminal.status() == 130
-    assert left(temporary) == []
+    assert nothing_is_left(temporary)
