@@ -50,7 +50,7 @@ class Screen:
 
     def see(self, model, last, check_mode):
         action = plan.ActionModule.__new__(plan.ActionModule)
-        action._task = types.SimpleNamespace(args={}, check_mode=check_mode)
+        action._task, action._templar = types.SimpleNamespace(args={}, check_mode=check_mode), None
         turn = {"name": "web1", "options": {}}
         known = {name: {"graceful_azure_turns": {"results": [dict(model.observe_host(name), turn=turn)]}} for name in model.names}
         hostvars = types.SimpleNamespace(raw_get=known.get)
