@@ -68,6 +68,8 @@ class HostLines:
 
         The last is what the settings can have besides: a file without a server of the host would be a mistake.
         """
+        if not self._files:
+            return []
         servers = list(servers)
         own = self.own(servers)
         found = [(place, line, sorted(places_of(line) & own, key=str)) for place, line in _called(servers, passes) if not self.counts(line)]

@@ -52,8 +52,9 @@ def behind_nginx(count):
     nginx, hosts, asked, lines = TRAFFIC["nginx"], [], [], []
     for number in range(count):
         name, text = f"web{number}", f"{address(number)}:80"
-        hosts.append(type("Host", (), {"name": name, "addresses": [address(number)], "ports": [80], "network": None})())
-        asked.append((hosts[-1], settings_of("nginx", {"hosts": ["lb1"], "server": text}, name)))
+        settings = settings_of("nginx", {"hosts": ["lb1"], "server": text}, name)
+        hosts.append(type("Host", (), {"name": name, "addresses": [address(number)], "ports": [80], "network": None, "balancers": [(nginx, settings)]})())
+        asked.append((hosts[-1], settings))
         lines.append(line_told(text, leads_to=[{"address": address(number), "port": 80}], line=number))
     look = {"reached": True, "servers": lines, "passes": [], "beside": {}, "files": {}, "present": [], "configuration": "/nginx.conf", "holds": []}
     machines = {"lb1 nginx": MachineObservation("lb1 nginx", look, None)}
