@@ -474,10 +474,14 @@ class PoolAddresses(Driver[Address]):
         return found
 
     def _look_at(self, pool: str) -> list[tuple[str, Address | None, Record | None]]:
-        """The host's address in a pool, and what a release is to forget: the records of names that its IP address had before, and that are gone."""
-        body = self._pools.read(pool)
+        return self.things_in(pool, self._pools.read(pool), self._pools.tags(balancer_of(pool)))
+
+    def things_in(self, pool: str, body: dict[str, Any], tags: dict[str, str]) -> list[tuple[str, Address | None, Record | None]]:
+        """The host's address in a pool, and what a release is to forget: the records of names that its IP address had before, and that are gone.
+
+        C(body), C(tags): what was read of the pool, and of its load balancer.
+        """
         address = self._find(pool, body)
-        tags = self._pools.tags(balancer_of(pool))
         recorded: list[str] = []
         if self._name is None and (address is None or not self._request.present):
             names = {each.name for each in self._pools.addresses(pool, body)}

@@ -68,7 +68,9 @@ class AzureLoadBalancerDuty(Duty):
         where = [self.given["pool"]], self.given["address"] or None, self.given["ip_address"] or None
         driver = PoolAddresses(pools, TagStore(pools), Request(True, []), *where)
         driver.check()
-        ((_name, address, record),) = driver.look()
+        pool = self.given["pool"]
+        body, balancer = pools.read(pool), pools.balancer(balancer_of(pool))
+        ((_name, address, record),) = driver.things_in(pool, body, balancer.get("tags") or {})
         if address is None:
             return self.unseen("The pool %s has no address %s any more." % (self._short, self._known_as))
         condition = driver.condition(record, address)
@@ -76,7 +78,7 @@ class AzureLoadBalancerDuty(Duty):
         is_moving = condition in (UNDER_WAY, GOING_BACK) or not settled
         place = "%s in pool %s" % (self._known_as, self._short)
         shown = {"pool": address.pool, "name": address.name, "ip_address": address.ip, "admin_state": address.state, "settled": settled}
-        past, doubts = self._past(pools, address.name)
+        past, doubts = self._past(balancer, body, address.name)
         return self.seen(
             MOVING if is_moving else OUT if address.state == DOWN else IN,
             address.state != DOWN,
@@ -90,11 +92,10 @@ class AzureLoadBalancerDuty(Duty):
             details=dict(shown, condition=condition, record=record, unread=pools.unread),
         )
 
-    def _past(self, pools: Pools, name: str) -> tuple[list[str], list[str]]:
+    def _past(self, balancer: dict[str, Any], body: dict[str, Any], name: str) -> tuple[list[str], list[str]]:
         """What sends connections to the address whatever its state is, in sentences, and what may: where no ports are known, nobody knows which ones count."""
         pool, ports = self.given["pool"], set(self.machine.ports)
-        balancer = pools.balancer(balancer_of(pool))
-        ways = [way for way in ways_past(balancer, pool, members_of(pools.read(pool))) if way["of"] == name]
+        ways = [way for way in ways_past(balancer, pool, members_of(body)) if way["of"] == name]
         sure = [way for way in ways if 0 in way["ports"] or not ports.isdisjoint(way["ports"])]
         others = sorted(set(ports_of(balancer, pool)) - {0, *ports}) if ports else []
         doubts = [way_past(pool, way)[1] for way in ways if not ports and way not in sure]

@@ -373,6 +373,12 @@ class TestAzure:
         assert not self.ask(azure, "out")["changed"]
         assert self.ask(azure, "back")["changed"] and azure.state("a") == "absent" and self.ask(azure)["state"] == "in"
 
+    def test_a_look_reads_each_resource_once(self, azure, monkeypatch):
+        asked, send = [], azure.send
+        monkeypatch.setattr(azure, "send", lambda request, *args, **options: asked.append(request) or send(request, *args, **options))
+        self.ask(azure)
+        assert sorted(request.path_url.split("?")[0] for request in asked if request.method == "GET") == [LB, POOL]
+
     def test_an_operators_maintenance_and_somebody_who_acts(self, azure):
         assert self.ask(azure, "out", "c")["done"] and self.ask(azure, name="c")["why"] == ["somebody else has c in pool web in Down"]
         self.ask(azure, "out")
